@@ -10,13 +10,26 @@
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 namespace lockstep {
 inline namespace v0 {
 namespace {
 
 std::vector<Isa> detect() {
 #if defined(__aarch64__)
-  return {Isa::neon};
+  std::vector<Isa> isas{Isa::neon};
+#if defined(__linux__)
+  constexpr unsigned long kDotProducts = 1UL << 20;   // AT_HWCAP's bit asimddp
+  constexpr unsigned long kByteMatrices = 1UL << 13;  // AT_HWCAP2's bit i8mm
+  if ((getauxval(AT_HWCAP) & kDotProducts) != 0) {
+    isas.push_back(Isa::neon_dot);
+    if ((getauxval(AT_HWCAP2) & kByteMatrices) != 0) isas.push_back(Isa::neon_i8mm);
+  }
+#endif
+  return isas;
 #else
   std::vector<Isa> isas{Isa::scalar};
   const auto supported = hwy::SupportedTargets();
@@ -45,6 +58,8 @@ std::string_view name_of(Isa isa) {
   switch (isa) {
     case Isa::scalar: return "scalar";
     case Isa::neon: return "neon";
+    case Isa::neon_dot: return "neon_dot";
+    case Isa::neon_i8mm: return "neon_i8mm";
     case Isa::avx2: return "avx2";
     case Isa::avx512: return "avx512";
   }
@@ -61,7 +76,7 @@ Isa choose_isa(std::string_view requested) {
   for (Isa isa : available_isas()) {
     if (name_of(isa) == requested) return isa;
   }
-  for (Isa isa : {Isa::scalar, Isa::neon, Isa::avx2, Isa::avx512}) {
+  for (Isa isa : kIsas) {
     if (name_of(isa) != requested) continue;
     throw DeviceError("cpu: LOCKSTEP_CPU_ISA=" + std::string(requested) +
                       ": this processor does not have it\n  available: " + list_of_available() +

@@ -11,9 +11,11 @@ namespace lockstep {
 inline namespace v0 {
 
 /// In ascending order of preference. Sets without a native fma have no variant of their own: they run `scalar`.
-enum class Isa : std::uint8_t { scalar, neon, avx2, avx512 };
+/// neon_dot and neon_i8mm are neon but for products of bytes (`sdot`; `smmla` besides): in q8 and in blocked numerics.
+enum class Isa : std::uint8_t { scalar, neon, neon_dot, neon_i8mm, avx2, avx512 };
+inline constexpr Isa kIsas[] = {Isa::scalar, Isa::neon, Isa::neon_dot, Isa::neon_i8mm, Isa::avx2, Isa::avx512};
 
-/// "scalar", "neon", "avx2", "avx512".
+/// "scalar", "neon", "neon_dot", "neon_i8mm", "avx2", "avx512".
 std::string_view name_of(Isa isa);
 /// What this binary holds and this processor runs, ascending; never empty.
 const std::vector<Isa>& available_isas();

@@ -1,5 +1,5 @@
 // What blocked.h describes, per instruction set: panels of integers, and the tiles in words. The tiles of AVX-512 VNNI
-// are in blocked_vnni-inl.h.
+// are in blocked_vnni-inl.h, those of NEON's products of bytes in blocked_neon-inl.h.
 
 #if defined(LOCKSTEP_CONTRACTION_BLOCKED_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LOCKSTEP_CONTRACTION_BLOCKED_INL_H_
@@ -23,12 +23,40 @@ inline namespace v0 {
 namespace contraction {
 namespace HWY_NAMESPACE {
 
-enum class BlockedForm : std::uint8_t { word_rows, word_columns, vnni_rows, vnni_columns };
+enum class BlockedForm : std::uint8_t {
+  word_rows,
+  word_columns,
+  vnni_rows,
+  vnni_columns,
+  dot_rows,
+  dot_columns,
+  matrix_rows,
+  matrix_columns
+};
+constexpr bool is_of_rows(BlockedForm form) {
+  return form == BlockedForm::word_rows || form == BlockedForm::vnni_rows || form == BlockedForm::dot_rows ||
+         form == BlockedForm::matrix_rows;
+}
+/// How many neighbours along k lie together in a panel of bytes; 0: in one of words or vnni.
+constexpr int bytes_together(BlockedForm form) {
+  switch (form) {
+    case BlockedForm::dot_rows:
+    case BlockedForm::dot_columns: return 4;
+    case BlockedForm::matrix_rows:
+    case BlockedForm::matrix_columns: return 8;
+    default: return 0;
+  }
+}
+/// As many k as a panel of a shared block of so many has.
+template <BlockedForm kForm> constexpr std::int64_t filled_up(std::int64_t count) {
+  constexpr std::int64_t kTogether = bytes_together(kForm) == 8 ? 8 : 4;
+  return (count + kTogether - 1) / kTogether * kTogether;
+}
 
-// How far apart the parts of one shared block lie, in words; `k` is a multiple of 4.
+// How far apart the parts of one shared block lie, in words; `k` is filled up.
 template <BlockedForm kForm, int kWidth> struct BlockedParts {
   explicit BlockedParts(std::int64_t k)
-      : second(k / 2 * kWidth),
+      : second(k / (bytes_together(kForm) == 0 ? 2 : 4) * kWidth),
         scales(second + (kForm == BlockedForm::word_rows      ? k / 2
                          : kForm == BlockedForm::word_columns ? 0
                                                               : k / 4) *
@@ -41,9 +69,10 @@ template <BlockedForm kForm, int kWidth> struct BlockedParts {
 // The block's words from its f32 panel [k][lane]. Bits of magnitudes order as these do.
 template <BlockedForm kForm, int kWidth>
 void share_exponents(const float* HWY_RESTRICT panel, std::int64_t count, std::int32_t* HWY_RESTRICT to) {
-  constexpr bool kRows = kForm == BlockedForm::word_rows || kForm == BlockedForm::vnni_rows;
+  constexpr bool kRows = is_of_rows(kForm);
   constexpr bool kDigits = kForm == BlockedForm::vnni_rows || kForm == BlockedForm::vnni_columns;
-  const std::int64_t filled = (count + 3) / 4 * 4;
+  constexpr int kTogether = bytes_together(kForm);
+  const std::int64_t filled = filled_up<kForm>(count);
   const BlockedParts<kForm, kWidth> parts(filled);
   std::int32_t largest[kWidth] = {};
   for (std::int64_t k = 0; k < count; ++k) {
@@ -75,6 +104,20 @@ void share_exponents(const float* HWY_RESTRICT panel, std::int64_t count, std::i
         const std::int32_t nearest = std::bit_cast<std::int32_t>(shifted) - 0x4b400000;
         q[i][lane] = nearest < 16383 ? nearest : 16383;
       }
+    }
+    if constexpr (kTogether != 0) {
+      std::int32_t* const quads = to + k / kTogether * kTogether / 4 * kWidth + k % kTogether / 4;
+      for (int lane = 0; lane < kWidth; ++lane) {
+        std::uint32_t high = 0;
+        std::uint32_t low = 0;
+        for (int i = 0; i < 4; ++i) {
+          high |= (static_cast<std::uint32_t>(q[i][lane] >> 7) & 0xffu) << (8 * i);
+          low |= (static_cast<std::uint32_t>(q[i][lane]) & 127u) << (8 * i);
+        }
+        quads[kTogether / 4 * lane] = static_cast<std::int32_t>(high);
+        quads[parts.second + kTogether / 4 * lane] = static_cast<std::int32_t>(low);
+      }
+      continue;
     }
     for (int i = 0; i < 2; ++i) {
       std::int32_t* const pairs = to + (k / 2 + i) * kWidth;
@@ -119,7 +162,7 @@ inline constexpr Isa kIsaOfTarget = HWY_TARGET == HWY_AVX3   ? Isa::avx512
 
 /// Fills panels as pack of packing-inl.h does, through f32.
 template <BlockedForm kForm, int kWidth> void pack_blocked(const PackArgs& args) {
-  constexpr bool kRows = kForm == BlockedForm::word_rows || kForm == BlockedForm::vnni_rows;
+  constexpr bool kRows = is_of_rows(kForm);
   const KernelSet& f32 = kernel_sets(kIsaOfTarget).f32;
   auto* to = static_cast<std::int32_t*>(args.panels);
   PackArgs part = args;
@@ -134,7 +177,7 @@ template <BlockedForm kForm, int kWidth> void pack_blocked(const PackArgs& args)
     for (std::int64_t k = 0; k < args.k_count; k += order::kSharedBlock) {
       const std::int64_t count = std::min<std::int64_t>(order::kSharedBlock, args.k_count - k);
       share_exponents<kForm, kWidth>(panel + k * kWidth, count, next);
-      next += BlockedParts<kForm, kWidth>((count + 3) / 4 * 4).end;
+      next += BlockedParts<kForm, kWidth>(filled_up<kForm>(count)).end;
     }
   }
 }
@@ -143,7 +186,8 @@ template <BlockedForm kForm, int kWidth> void pack_blocked(const PackArgs& args)
 struct BlockedTileArgs {
   const std::int32_t* rows;  ///< the block's words, from the first row of the tile on
   const std::int32_t* columns;
-  std::int64_t k;  ///< a multiple of 4
+  std::int64_t row;  ///< the first one's place in its panel
+  std::int64_t k;    ///< filled up
   float* results;
   std::int64_t stride;
   bool first;
@@ -259,6 +303,7 @@ using BlockedTile = void (*)(const BlockedTileArgs&);
 struct WordTiles {
   static constexpr BlockedForm kRowForm = BlockedForm::word_rows;
   static constexpr BlockedForm kColumnForm = BlockedForm::word_columns;
+  static constexpr int kRows = kBlockedRows;
   template <int kVectors, int... kRowsMinusOne>
   static BlockedTile of(std::int64_t rows, std::integer_sequence<int, kRowsMinusOne...>) {
     static constexpr BlockedTile kTiles[] = {&word_tile<kRowsMinusOne + 1, kVectors>...};
@@ -266,18 +311,24 @@ struct WordTiles {
   }
 };
 
-// All shared blocks of one canonical block, for up to kBlockedRows rows and a panel of columns.
+// All shared blocks of one canonical block, for up to Tiles::kRows rows and a panel of columns.
 template <typename Tiles>
-void blocked_tile(const std::int32_t* rows, const std::int32_t* columns, std::int64_t row_count, std::int64_t vectors,
-                  float* results, std::int64_t stride, const MultiplyArgs& args) {
-  using Heights = std::make_integer_sequence<int, kBlockedRows>;
+void blocked_tile(const std::int32_t* rows, std::int64_t row, std::int64_t row_count, const std::int32_t* columns,
+                  std::int64_t vectors, float* results, std::int64_t stride, const MultiplyArgs& args) {
+  using Heights = std::make_integer_sequence<int, Tiles::kRows>;
   const BlockedTile tile = vectors == kVectorsPerTile ? Tiles::template of<kVectorsPerTile>(row_count, Heights{})
                                                       : Tiles::template of<1>(row_count, Heights{});
   bool first = args.first;
   for (std::int64_t k = 0; k < args.k_count; k += order::kSharedBlock) {
     const std::int64_t count = std::min<std::int64_t>(order::kSharedBlock, args.k_count - k);
-    const std::int64_t filled = (count + 3) / 4 * 4;
-    tile({.rows = rows, .columns = columns, .k = filled, .results = results, .stride = stride, .first = first});
+    const std::int64_t filled = filled_up<Tiles::kRowForm>(count);
+    tile({.rows = rows + row,
+          .columns = columns,
+          .row = row,
+          .k = filled,
+          .results = results,
+          .stride = stride,
+          .first = first});
     rows += BlockedParts<Tiles::kRowForm, kTileRows>(filled).end;
     columns += BlockedParts<Tiles::kColumnForm, kTileColumns<float>>(filled).end;
     first = false;
@@ -291,25 +342,24 @@ void blocked_tile(const std::int32_t* rows, const std::int32_t* columns, std::in
 template <typename Tiles> void multiply_blocked(const MultiplyArgs& args) {
   constexpr int kWidth = kTileColumns<float>;
   float* const results = static_cast<float*>(args.results);
-  for (std::int64_t row = 0; row < args.rows; row += kBlockedRows) {
-    const std::int64_t rows = std::min<std::int64_t>(kBlockedRows, args.rows - row);
-    const auto* a =
-        static_cast<const std::int32_t*>(args.row_panels) + row / kTileRows * args.row_panel_stride + row % kTileRows;
+  for (std::int64_t row = 0; row < args.rows; row += Tiles::kRows) {
+    const std::int64_t rows = std::min<std::int64_t>(Tiles::kRows, args.rows - row);
+    const auto* a = static_cast<const std::int32_t*>(args.row_panels) + row / kTileRows * args.row_panel_stride;
     const auto* b = static_cast<const std::int32_t*>(args.column_panels);
     for (std::int64_t column = 0; column < args.columns; column += kWidth, b += args.column_panel_stride) {
       const std::int64_t columns = std::min<std::int64_t>(kWidth, args.columns - column);
       const std::int64_t vectors = (columns + kLanes<float> - 1) / kLanes<float>;
       float* const to = results + row * args.results_stride + column;
       if (args.padded || columns == vectors * kLanes<float>) {
-        blocked_tile<Tiles>(a, b, rows, vectors, to, args.results_stride, args);
+        blocked_tile<Tiles>(a, row % kTileRows, rows, b, vectors, to, args.results_stride, args);
         continue;
       }
-      alignas(64) float local[kBlockedRows * kWidth] = {};
+      alignas(64) float local[Tiles::kRows * kWidth] = {};
       const std::size_t bytes = static_cast<std::size_t>(columns) * sizeof(float);
       if (!args.first) {
         for (std::int64_t r = 0; r < rows; ++r) std::memcpy(local + r * kWidth, to + r * args.results_stride, bytes);
       }
-      blocked_tile<Tiles>(a, b, rows, vectors, local, kWidth, args);
+      blocked_tile<Tiles>(a, row % kTileRows, rows, b, vectors, local, kWidth, args);
       for (std::int64_t r = 0; r < rows; ++r) std::memcpy(to + r * args.results_stride, local + r * kWidth, bytes);
     }
   }

@@ -2,15 +2,18 @@
 // filled from the f32 panels that packing makes of any view, and tiles that multiply them. Everything else, the packed
 // way, its tiling and epilogues, is that of exact contractions.
 //
-// The sum S of a block's products does not fit 32 bits, and is never needed: P = floor((S + 64) / 128) is. Two forms:
+// The sum S of a block's products does not fit 32 bits, and is never needed: P = floor((S + 64) / 128) is. Three forms:
 //   words   plain vectors: the rows' q = 128 h + l are given as h and l, both times the columns' q by 16-bit
 //           multiply-adds of pairs: P = sum h q + ((sum l q + 64) >> 7)
 //   vnni    AVX-512 VNNI: S mod 2^32 by 16-bit multiply-adds, and sum h h by 8-bit ones, a quarter of the bytes of f32.
 //           What they differ by, S - 2^14 sum h h, fits 32 bits, so that its value mod 2^32 is its value:
 //           P = (sum h h << 7) + ((S - (sum h h << 14) + 64) >> 7)
+//   bytes   NEON's products of signed bytes, of both operands' h and l:
+//           P = (sum h h << 7) + (sum h l + sum l h) + ((sum l l + 64) >> 7)
 // A panel holds, for each block of kSharedBlock k: pairs [k / 2][lane] of 16 bits; then, for rows in words, pairs of
 // the low digits, in vnni quads [k / 4][lane] of 8 bits; f32 scales [lane]; in vnni for columns i32 [lane], which make
-// up for the 128 that 8-bit digits of rows are raised by. k is filled up to a multiple of 4 with zeros.
+// up for the 128 that 8-bit digits of rows are raised by. Of bytes: digits h, then l, and scales; four neighbours along
+// k of a lane together for `sdot`, eight for `smmla`. k is filled up to a multiple of 4, or 8, with zeros.
 #pragma once
 
 #include <algorithm>

@@ -6,6 +6,8 @@
 #include "backends/cpu/contraction/blocked.h"
 #if HWY_TARGET == HWY_AVX3
 #include "backends/cpu/contraction/blocked_vnni-inl.h"
+#elif HWY_TARGET == HWY_NEON
+#include "backends/cpu/contraction/blocked_neon-inl.h"
 #endif
 
 HWY_BEFORE_NAMESPACE();
@@ -25,6 +27,14 @@ const KernelSet& local_blocked_kernels() {
   return kSet;
 }
 
+#if HWY_TARGET == HWY_NEON
+const KernelSet& byte_kernels(Isa isa) {
+  static const KernelSet kDots = blocked_kernels_of<DotTiles>();
+  static const KernelSet kMatrices = blocked_kernels_of<MatrixTiles>();
+  return isa == Isa::neon_dot ? kDots : kMatrices;
+}
+#endif
+
 }  // namespace HWY_NAMESPACE
 }  // namespace contraction
 }  // namespace v0
@@ -42,6 +52,9 @@ LOCKSTEP_TABLE_OF_ISA(KernelSet, blocked_set_of, local_blocked_kernels)
 }  // namespace
 
 const KernelSet& blocked_kernel_set(Isa isa) {
+#if defined(__aarch64__)
+  if (isa == Isa::neon_dot || isa == Isa::neon_i8mm) return HWY_STATIC_DISPATCH(byte_kernels)(isa);
+#endif
   return blocked_set_of(isa == Isa::avx512 && !has_vnni() ? Isa::avx2 : isa);
 }
 

@@ -78,6 +78,7 @@ template <int kRows, int kVectors> LOCKSTEP_VNNI void vnni_tile(const BlockedTil
 struct VnniTiles {
   static constexpr BlockedForm kRowForm = BlockedForm::vnni_rows;
   static constexpr BlockedForm kColumnForm = BlockedForm::vnni_columns;
+  static constexpr int kRows = kBlockedRows;
   template <int kVectors, int... kRowsMinusOne>
   static BlockedTile of(std::int64_t rows, std::integer_sequence<int, kRowsMinusOne...>) {
     static constexpr BlockedTile kTiles[] = {&vnni_tile<kRowsMinusOne + 1, kVectors>...};

@@ -65,6 +65,8 @@ struct Q8Loops {
 };
 
 const Q8Loops& q8_loops(Encoding encoding, Isa isa);
+/// Those of NEON with dot products (q8_sdot_kernels.cpp).
+const Q8Loops& q8_sdot_loops(Encoding encoding);
 /// Those with the panels of other contractions, as wide as an instruction set's vectors: only for packing.
 const Q8Loops& block_panels(Encoding encoding, Isa isa);
 

@@ -1,6 +1,6 @@
 // Integer products of codes in q8 numerics (q8.h), per instruction set. With VNNI four neighbours along k are
-// multiplied and added in one instruction, weights unsigned. Elsewhere codes are multiplied in pairs to 16 bits, which
-// are added as long as they cannot overflow.
+// multiplied and added in one instruction, weights unsigned, and with NEON's dot products (q8_sdot-inl.h). Elsewhere
+// codes are multiplied in pairs to 16 bits, which are added as long as they cannot overflow.
 
 #if defined(LOCKSTEP_CONTRACTION_Q8_DOTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LOCKSTEP_CONTRACTION_Q8_DOTS_INL_H_
@@ -29,13 +29,21 @@
 #define LOCKSTEP_Q8_VNNI 0
 #endif
 
+// NEON has loops with dot products beside its others.
+#undef LOCKSTEP_Q8_NAMESPACE
+#ifdef LOCKSTEP_Q8_SDOT
+#define LOCKSTEP_Q8_NAMESPACE HWY_NAMESPACE::inline with_sdot
+#else
+#define LOCKSTEP_Q8_NAMESPACE HWY_NAMESPACE
+#endif
+
 #if !LOCKSTEP_SCALAR_TILE
 
 LOCKSTEP_Q8_BEFORE_NAMESPACE();
 namespace lockstep {
 inline namespace v0 {
 namespace contraction {
-namespace HWY_NAMESPACE {
+namespace LOCKSTEP_Q8_NAMESPACE {
 
 // Four neighbours along k of every lane's codes of 32, as they lie in a panel: number `quad` in the order in which they
 // are multiplied. Of nibbles in one group, those of the same bytes follow each other; `both` keeps the bytes for them.
@@ -122,6 +130,10 @@ HWY_INLINE void block_products(const std::byte* codes, const std::byte* factors,
   }
 }
 
+#elif defined(LOCKSTEP_Q8_SDOT)
+
+#include "backends/cpu/contraction/q8_sdot-inl.h"
+
 #else
 
 constexpr int raise_of(Q8Form form) {
@@ -171,6 +183,13 @@ HWY_INLINE Q8V wide_products(Q8V16 a, Q8V16 b) {
 #endif
 }
 
+template <bool kFactors> HWY_INLINE Q8V add_wide_products(Q8V sums, Q8V16 products, Q8V16 factor) {
+#if HWY_TARGET == HWY_NEON
+  if constexpr (!kFactors) return Q8V(vpadalq_s16(sums.raw, products.raw));
+#endif
+  return hn::Add(sums, wide_products(products, factor));
+}
+
 // Every lane's signed byte number `g` of words twice, as words of 16 bits.
 HWY_INLINE Q8V16 factor_of_group(const std::byte* words, int g) {
   const Q8D d;
@@ -213,7 +232,9 @@ HWY_INLINE void block_products(const std::byte* codes, const std::byte* factors,
         const Q8V8 x = quad_of(rows[r * row_stride], quad);
         const Q8V16 products = form.is_signed() ? signed_pair_products(weights, sizes, x) : pair_products(weights, x);
         narrow[r] = kStep % form.quads_at_once() == 0 ? products : hn::Add(narrow[r], products);
-        if ((kStep + 1) % form.quads_at_once() == 0) sum[r] = hn::Add(sum[r], wide_products(narrow[r], factor));
+        if ((kStep + 1) % form.quads_at_once() == 0) {
+          sum[r] = add_wide_products<form.factors>(sum[r], narrow[r], factor);
+        }
 #if HWY_TARGET == HWY_AVX2
         // Left to themselves, compilers add four and more pair by pair, out of more vectors than there are registers.
         if constexpr (kQ8Forms[kForm].quads_at_once() >= 4) asm("" : "+x"(narrow[r].raw));
@@ -232,7 +253,7 @@ HWY_INLINE void block_products(const std::byte* codes, const std::byte* factors,
 
 #endif  // LOCKSTEP_Q8_VNNI
 
-}  // namespace HWY_NAMESPACE
+}  // namespace LOCKSTEP_Q8_NAMESPACE
 }  // namespace contraction
 }  // namespace v0
 }  // namespace lockstep

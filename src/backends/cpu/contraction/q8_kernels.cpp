@@ -3,7 +3,6 @@
 #include "backends/cpu/simd_table.h"
 
 #include <array>
-#include <utility>
 
 #include "backends/cpu/contraction/kernels.h"
 #include "backends/cpu/contraction/q8_tile-inl.h"
@@ -15,14 +14,8 @@ inline namespace v0 {
 namespace contraction {
 namespace HWY_NAMESPACE {
 
-using Q8Table = std::array<Q8Loops, std::size(kQ8Forms)>;
-
-template <std::size_t... kForms> Q8Table make_q8_table(std::index_sequence<kForms...>) {
-  return {q8_loops_of<static_cast<int>(kForms)>()...};
-}
-
 const Q8Table& local_q8_table() {
-  static const Q8Table kTable = make_q8_table(std::make_index_sequence<std::size(kQ8Forms)>());
+  static const Q8Table kTable = make_q8_table();
   return kTable;
 }
 
@@ -52,8 +45,11 @@ const Q8Loops& block_panels(Encoding encoding, Isa isa) {
   return q8_table(isa)[static_cast<std::size_t>(encoding) - 1];  // rows are in the order of encodings.def
 }
 
-// AVX-512's products need VNNI.
+// AVX-512's products need VNNI. NEON's dot products have loops of their own.
 const Q8Loops& q8_loops(Encoding encoding, Isa isa) {
+#if defined(__aarch64__)
+  if (isa == Isa::neon_dot || isa == Isa::neon_i8mm) return q8_sdot_loops(encoding);
+#endif
   return block_panels(encoding, isa == Isa::avx512 && !has_vnni() ? Isa::avx2 : isa);
 }
 

@@ -259,6 +259,10 @@ constexpr Q8Pieces pieces_of(Encoding encoding) {
     case Encoding::q5_k: return {11, {0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160}};
     case Encoding::q6_k: return {13, {0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192}};
     case Encoding::iq4_xs: return {9, {0, 8, 24, 40, 56, 72, 88, 104, 120}};
+#define ENCODING(...)
+#define FLOATS(name, ...) case Encoding::name:
+#include <lockstep/encodings.def>
+#undef ENCODING
     case Encoding::dense:
     case Encoding::f16:
     case Encoding::bf16: break;
@@ -472,8 +476,9 @@ void q8_pack(const std::byte* weights, const std::int64_t* columns, std::int64_t
       }
       const auto store_codes = [&]<int... kB>(std::integer_sequence<int, kB...>) HWY_ATTR {
         const auto store_32 = [&]<int b>(std::integral_constant<int, b>) HWY_ATTR {
+          constexpr int kWords = kQ8Forms[kForm].codes_bytes() / 4;
 #pragma GCC unroll 8
-          for (int word = 0; word < form.codes_bytes() / 4; ++word) store(codes_of<form.encoding, b>(read, word));
+          for (int word = 0; word < kWords; ++word) store(codes_of<form.encoding, b>(read, word));
         };
         (store_32(std::integral_constant<int, kB>()), ...);
       };

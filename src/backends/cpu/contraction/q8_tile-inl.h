@@ -8,10 +8,12 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "backends/cpu/contraction/q8.h"
 #include "backends/cpu/contraction/q8_dots-inl.h"
@@ -23,7 +25,7 @@ LOCKSTEP_Q8_BEFORE_NAMESPACE();
 namespace lockstep {
 inline namespace v0 {
 namespace contraction {
-namespace HWY_NAMESPACE {
+namespace LOCKSTEP_Q8_NAMESPACE {
 
 // --- activations
 
@@ -162,10 +164,11 @@ template <int kForm, int kRows> HWY_NOINLINE void q8_tile(const Q8TileArgs& args
                                  number);
     [[maybe_unused]] VF share[2] = {hn::Zero(df), hn::Zero(df)};
     if constexpr (form.shares) {
+      constexpr int kGroups = form.groups();
 #pragma GCC unroll 2
-      for (int g = 0; g < form.groups(); ++g) {
+      for (int g = 0; g < kGroups; ++g) {
         const std::byte* const shares = factors + form.factors_bytes() * kN;
-        share[g] = number_of_group(shares, static_cast<int>(b & 7) * form.groups() + g);
+        share[g] = number_of_group(shares, static_cast<int>(b & 7) * kGroups + g);
       }
     }
 #pragma GCC unroll 4
@@ -210,8 +213,12 @@ template <int kForm> void q8_multiply(const Q8TileArgs& args) {
 
 #endif  // LOCKSTEP_SCALAR_TILE
 
+#ifdef LOCKSTEP_Q8_SDOT
+#include "backends/cpu/contraction/q8_sdot_in_place-inl.h"
+#endif
+
 template <int kForm> constexpr auto in_place_loop() -> decltype(Q8Loops::multiply_in_place) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || defined(LOCKSTEP_Q8_SDOT)
   if constexpr (is_read_in_place(kQ8Forms[kForm].encoding)) return &q8_in_place<kForm>;
 #endif
   return nullptr;
@@ -227,7 +234,15 @@ template <int kForm> Q8Loops q8_loops_of() {
           .multiply_in_place = in_place_loop<kForm>()};
 }
 
-}  // namespace HWY_NAMESPACE
+using Q8Table = std::array<Q8Loops, std::size(kQ8Forms)>;
+
+inline Q8Table make_q8_table() {
+  return []<int... kForms>(std::integer_sequence<int, kForms...>) {
+    return Q8Table{q8_loops_of<kForms>()...};
+  }(std::make_integer_sequence<int, std::size(kQ8Forms)>());
+}
+
+}  // namespace LOCKSTEP_Q8_NAMESPACE
 }  // namespace contraction
 }  // namespace v0
 }  // namespace lockstep

@@ -78,7 +78,8 @@ class Form {
 std::string Way::form(Operand operand) const {
   const Side& side = this->side(operand);
   const Geometry& geometry = side.geometry;
-  Form form{width(operand),
+  Form form{static_cast<std::int64_t>(isa_),
+            width(operand),
             kernels_.panel_words(kBlock),
             static_cast<std::int64_t>(plan_.type),
             static_cast<std::int64_t>(plan_.numerics),

@@ -1,6 +1,7 @@
 // The table of elementwise loops is compiled in parts, side by side; here they become one.
 #include "backends/cpu/row/tables.h"
 
+#include <iterator>
 #include <mutex>
 
 namespace lockstep {
@@ -12,7 +13,7 @@ const ElementwiseTable& binary_table(Isa isa);  // binary_table.cpp: everything 
 const FunctionTable& function_table(Isa isa);   // function_table.cpp
 
 const ElementwiseTable& elementwise_table(Isa isa) {
-  constexpr std::size_t count = static_cast<std::size_t>(Isa::avx512) + 1;
+  constexpr std::size_t count = std::size(kIsas);
   static std::array<ElementwiseTable, count> tables;
   static std::array<std::once_flag, count> once;
   ElementwiseTable& table = tables[static_cast<std::size_t>(isa)];
