@@ -1,4 +1,4 @@
-// Words in registers that every processor has, four at a time: squares of four by four turned, every second of eight.
+// Words in registers that every processor has, four at a time: squares of four by four turned.
 #pragma once
 
 #include <cstddef>
@@ -25,16 +25,6 @@ inline void transpose_quad(const std::byte* from, std::int64_t from_stride, std:
                                __builtin_shufflevector(high01, high23, 0, 2),
                                __builtin_shufflevector(high01, high23, 1, 3)};
   for (std::int64_t i = 0; i < kQuad; ++i) std::memcpy(to + i * to_stride, &column[i], sizeof(Pairs));
-}
-
-/// Four 32-bit words: every second of the eight from `from` on.
-inline void put_even_quad(const float* from, float* to) {
-  using Quad = float __attribute__((vector_size(16)));
-  Quad low, high;
-  std::memcpy(&low, from, sizeof(Quad));
-  std::memcpy(&high, from + kQuad, sizeof(Quad));
-  const Quad even = __builtin_shufflevector(low, high, 0, 2, 4, 6);
-  std::memcpy(to, &even, sizeof(Quad));
 }
 
 }  // namespace v0

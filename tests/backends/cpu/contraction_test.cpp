@@ -523,6 +523,29 @@ TEST(CpuContraction, GroupedAndDepthwiseConvolutions) {
   }
 }
 
+// Those of networks are computed in windows that keep their weights in registers.
+TEST(CpuContraction, SquareDepthwiseConvolutionsHaveWindows) {
+  using namespace contraction;
+  for (const Isa isa : available_isas()) {
+    const KernelSet& kernels = kernel_set(ComputeType::f32, isa);
+    if (kernels.thin == nullptr) continue;
+    const auto window_of = [&](const Convolution& convolution) {
+      const Plan plan = make_plan(convolution_problem(convolution).kernel, kernels);
+      return make_thin_table(plan, kernels.lanes, kernels.tile_rows).value().window.value_or(ThinWindow{});
+    };
+    for (const std::int64_t side : {3, 5}) {
+      for (const std::int64_t stride : {1, 2}) {
+        Convolution convolution{
+            .groups = 9, .in = 1, .out = 1, .size = {28, 28}, .kernel = {side, side}, .padding = side / 2, .stride = stride};
+        EXPECT_EQ(window_of(convolution).side, side) << name_of(isa);
+        EXPECT_EQ(window_of(convolution).step, stride) << name_of(isa);
+        convolution.dilation = 2;  // with as large a stride, taps are neighbours in the copy
+        EXPECT_EQ(window_of(convolution).side, stride == 2 ? side : 0) << name_of(isa);
+      }
+    }
+  }
+}
+
 // From padded copies: lines of one to nine vectors, several at a time, three taps in each of three lines and others.
 TEST(CpuContraction, DepthwiseConvolutionsOfEveryWidth) {
   for (const std::int64_t width : {3, 7, 14, 16, 17, 28, 33, 40, 56, 63, 70, 90, 112, 128, 143}) {
@@ -536,10 +559,13 @@ TEST(CpuContraction, DepthwiseConvolutionsOfEveryWidth) {
         problem = convolution_problem(convolution);
         problem.kernel.b_operand.canonical = height != 13;
         expect_reference_bits(problem, {1, 2});
-        convolution.kernel = {3, 5};
-        convolution.padding = 2;
-        problem = convolution_problem(convolution);
-        expect_reference_bits(problem);
+        for (const Shape& kernel : {Shape{3, 5}, Shape{5, 5}}) {
+          convolution.kernel = kernel;
+          convolution.padding = 2;
+          problem = convolution_problem(convolution);
+          problem.kernel.b_operand.canonical = !convolution.special;
+          expect_reference_bits(problem, {1, 2});
+        }
       }
     }
   }

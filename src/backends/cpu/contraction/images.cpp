@@ -78,7 +78,8 @@ void Images::narrow(std::int64_t reach) {
 }
 
 const float* Images::write_copy(const Side& side, const Position& batch, std::int64_t image, std::int64_t first,
-                                std::int64_t last, const std::byte* data, float* to) const {
+                                std::int64_t last, const std::byte* data, CopyFunction copy_lines,
+                                float* to) const {
   std::vector<PaddedCopy::Line> wanted;
   wanted.reserve(lines.size());
   for (const PaddedCopy::Line& line : lines) {
@@ -95,11 +96,16 @@ const float* Images::write_copy(const Side& side, const Position& batch, std::in
   const std::byte* const start = data + (batch.address + sources[static_cast<std::size_t>(image)]) * size;
   for (std::size_t i = 0; i < planes.size(); ++i) {
     const std::byte* const from = start + planes[i] * size;
-    if (side.is_plain_f32() && !side.flush) {
+    if (side.is_plain_f32()) {
       const std::byte* const next = i + 1 < planes.size() ? start + planes[i + 1] * size : nullptr;
-      write_padded(wanted, reinterpret_cast<const float*>(from), to, reinterpret_cast<const float*>(next));
+      copy_lines({.lines = wanted.data(),
+                  .count = wanted.size(),
+                  .from = reinterpret_cast<const float*>(from),
+                  .to = to,
+                  .next = reinterpret_cast<const float*>(next),
+                  .flush = side.flush});
     } else {
-      write_padded(wanted, side.dtype, side.flush, from, to);
+      write_decoded(wanted, side.dtype, side.flush, from, to);
     }
     to += plane;
   }

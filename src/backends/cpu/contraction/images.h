@@ -35,7 +35,7 @@ struct Images {
   /// Writes of an image's copy the lines that pixels at addresses [first, last] read. `data`: the whole operand.
   /// Returns what to take addresses from.
   const float* write_copy(const Side& side, const Position& batch, std::int64_t image, std::int64_t first,
-                          std::int64_t last, const std::byte* data, float* to) const;
+                          std::int64_t last, const std::byte* data, CopyFunction copy_lines, float* to) const;
 };
 
 /// Whether a side of f32, or of what a copy can decode to it, can be read so. An element must meet several terms, or

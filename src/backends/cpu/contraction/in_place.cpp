@@ -86,11 +86,14 @@ std::int64_t padded_size(const InPlaceTable& table, std::int64_t k_planes) {
 }
 
 void copy_padded(const InPlaceTable& table, const Position& batch, const float* data, std::int64_t k_plane_begin,
-                 std::int64_t k_plane_end, float* to) {
+                 std::int64_t k_plane_end, CopyFunction copy_lines, float* to) {
   const std::vector<PaddedCopy::Line> lines = table.copy->lines(batch);
   for (std::int64_t k = k_plane_begin; k < k_plane_end; ++k) {
     for (const std::int64_t row : table.row_planes) {
-      write_padded(lines, data + table.k_planes[static_cast<std::size_t>(k)] + row, to, nullptr);
+      copy_lines({.lines = lines.data(),
+                  .count = lines.size(),
+                  .from = data + table.k_planes[static_cast<std::size_t>(k)] + row,
+                  .to = to});
       to += table.copy->plane;
     }
   }

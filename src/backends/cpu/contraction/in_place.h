@@ -72,7 +72,7 @@ std::optional<InPlaceTable> make_in_place_table(const Side& rows, const Side& co
 std::int64_t padded_size(const InPlaceTable& table, std::int64_t k_planes);
 /// Writes it. `data` is at the batch's address, `batch` has its coordinates.
 void copy_padded(const InPlaceTable& table, const Position& batch, const float* data, std::int64_t k_plane_begin,
-                 std::int64_t k_plane_end, float* to);
+                 std::int64_t k_plane_end, CopyFunction copy_lines, float* to);
 /// The runs of [k_begin, k_begin + count), with addresses from plane `first_plane` on. Returns how many.
 std::int64_t cut_runs(const InPlaceTable& table, std::int64_t k_begin, std::int64_t count, std::int64_t first_plane,
                       InPlaceRun* runs);

@@ -140,7 +140,7 @@ class InPlaceWay final : public Way {
       first_plane = blocks.begin * kBlock / table_.k_per_plane;
       const std::int64_t planes = (std::min(blocks.end * kBlock, plan_.k) - 1) / table_.k_per_plane + 1 - first_plane;
       auto* const copy = reinterpret_cast<float*>(workspace.rows.reserve(padded_size(table_, planes) * element_size()));
-      copy_padded(table_, position, rows, first_plane, first_plane + planes, copy);
+      copy_padded(table_, position, rows, first_plane, first_plane + planes, kernels_.copy, copy);
       rows = copy;
     }
     const std::int64_t panel_stride = in_place_panel_stride(kernels_.lanes);

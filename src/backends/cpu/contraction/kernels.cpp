@@ -1,7 +1,8 @@
-// Compiles tile-inl.h, packing-inl.h, thin-inl.h, lines-inl.h and direct-inl.h once per instruction set.
+// Compiles tile-inl.h, packing-inl.h, copy_lines-inl.h, thin-inl.h, lines-inl.h and direct-inl.h once per instruction set.
 #define HWY_TARGET_INCLUDE "backends/cpu/contraction/kernels.cpp"
 #include "backends/cpu/simd_table.h"
 
+#include "backends/cpu/contraction/copy_lines-inl.h"
 #include "backends/cpu/contraction/direct-inl.h"
 #include "backends/cpu/contraction/kernels.h"
 #include "backends/cpu/contraction/lines-inl.h"
@@ -33,6 +34,7 @@ template <typename T> constexpr KernelSet kernels_of() {
           .pack_columns = &pack<T, kTileColumns<T>>,
           .pack_lanes = pack_lanes_of<T>(),
           .multiply = &multiply<T>,
+          .copy = std::is_same_v<T, float> ? copy_function() : nullptr,
           .thin = std::is_same_v<T, float> ? thin_function() : nullptr,
           .lines = std::is_same_v<T, float> ? line_function() : nullptr,
           .direct = std::is_same_v<T, float> ? direct_function() : nullptr};

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/contraction/direct.h"
 #include "backends/cpu/contraction/lines.h"
+#include "backends/cpu/contraction/padded_copy.h"
 #include "backends/cpu/contraction/panels.h"
 #include "backends/cpu/contraction/thin.h"
 #include "backends/cpu/isa.h"
@@ -34,6 +35,7 @@ struct KernelSet {
   /// them of `count` words, unless there is one that does not fit.
   void (*multiply_halves)(const MultiplyArgs&) = nullptr;
   bool (*halve)(const std::int32_t* words, std::int64_t count, std::int16_t* halves) = nullptr;
+  CopyFunction copy = nullptr;      ///< f32 on vector instruction sets, otherwise null
   ThinFunction thin = nullptr;      ///< f32 on vector instruction sets, otherwise null
   LineFunction lines = nullptr;     ///< f32 on vector instruction sets, otherwise null
   DirectFunction direct = nullptr;  ///< f32 on vector instruction sets, otherwise null

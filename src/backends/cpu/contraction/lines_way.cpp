@@ -68,7 +68,7 @@ class LinesWay final : public Way {
     auto* const to =
         reinterpret_cast<float*>(workspace.columns.reserve((images.size() + kernels_.lanes) * element_size()));
     return images.write_copy(plan_.column_side, job.position, image, first.address, last.address + last.count - 1,
-                             job.data, to);
+                             job.data, kernels_.copy, to);
   }
 
   void compute_segment(const Job& job, std::int64_t image, std::int64_t vector, std::int64_t most) const {

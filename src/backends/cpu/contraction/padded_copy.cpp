@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <numeric>
 
 #include "backends/cpu/contraction/decode.h"
-#include "backends/cpu/quads.h"
 #include "core/assert.h"
 
 namespace lockstep {
@@ -79,34 +77,6 @@ void add_lines(const PaddedCopy& copy, std::size_t a, const Position& batch, boo
   }
 }
 
-// Lines are short: a call of memset or memcpy for each would cost more than what it does.
-constexpr std::int64_t kWord = 4;
-
-void put_zeros(float* to, std::int64_t count) {
-  if (count < kWord) {
-    if (count > 0) to[0] = 0;
-    if (count > 1) to[1] = 0;
-    if (count > 2) to[2] = 0;
-    return;
-  }
-  for (std::int64_t i = 0; i < count - kWord; i += kWord) std::memset(to + i, 0, kWord * sizeof(float));
-  std::memset(to + count - kWord, 0, kWord * sizeof(float));
-}
-
-void put(const float* from, std::int64_t step, std::int64_t count, float* to) {
-  if (step == 1 && count >= kWord) {
-    for (std::int64_t i = 0; i < count - kWord; i += kWord) std::memcpy(to + i, from + i, kWord * sizeof(float));
-    std::memcpy(to + count - kWord, from + count - kWord, kWord * sizeof(float));
-  } else if (step == 2) {
-    std::int64_t i = 0;
-    // Reads one element more than it needs: not behind the last.
-    for (; i + kQuad < count; i += kQuad) put_even_quad(from + i * 2, to + i);
-    for (; i < count; ++i) to[i] = from[i * 2];
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * step];
-  }
-}
-
 }  // namespace
 
 bool is_checked(const Group& group, int dim) {
@@ -164,25 +134,14 @@ std::vector<PaddedCopy::Line> PaddedCopy::lines(const Position& batch) const {
   return lines;
 }
 
-void write_padded(const std::vector<PaddedCopy::Line>& lines, const float* from, float* to, const float* next) {
-  for (const PaddedCopy::Line& line : lines) {
-    float* const at = to + line.to;
-    const std::int64_t reach = next == nullptr ? 0 : (line.end - line.begin) * line.step;
-    for (std::int64_t i = 0; i < reach; i += kCacheLine) __builtin_prefetch(next + line.from + i);
-    put_zeros(at, line.begin);
-    put(from + line.from, line.step, line.end - line.begin, at + line.begin);
-    put_zeros(at + line.end, line.size - line.end);
-  }
-}
-
-void write_padded(const std::vector<PaddedCopy::Line>& lines, DType dtype, bool flush, const std::byte* from,
-                  float* to) {
+void write_decoded(const std::vector<PaddedCopy::Line>& lines, DType dtype, bool flush, const std::byte* from,
+                   float* to) {
   const bool known = with_source_type<float>(dtype, [&](auto source) {
     using Source = decltype(source);
     const auto* const elements = reinterpret_cast<const Source*>(from);
     for (const PaddedCopy::Line& line : lines) {
       float* const at = to + line.to;
-      put_zeros(at, line.begin);
+      std::fill(at, at + line.begin, 0.0f);
       const Source* const first = elements + line.from;
       const std::int64_t count = line.end - line.begin;
       if (line.step == 1) {
@@ -190,7 +149,7 @@ void write_padded(const std::vector<PaddedCopy::Line>& lines, DType dtype, bool 
       } else {
         for (std::int64_t i = 0; i < count; ++i) at[line.begin + i] = decode<float>(first[i * line.step], flush);
       }
-      put_zeros(at + line.end, line.size - line.end);
+      std::fill(at + line.end, at + line.size, 0.0f);
     }
   });
   LOCKSTEP_ASSERT(known);

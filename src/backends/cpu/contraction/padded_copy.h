@@ -52,12 +52,23 @@ struct PaddedCopy {
 
 inline constexpr std::int64_t kCacheLine = 64 / sizeof(float);  ///< elements
 
-/// Writes a plane. `from`: at the batch's address and that of the plane. `next`: the plane that is copied after it, if
-/// there is one, which is asked for meanwhile: planes are short, and a processor guesses the next one too late.
-void write_padded(const std::vector<PaddedCopy::Line>& lines, const float* from, float* to, const float* next);
-/// The same of elements that are decoded: f16 or bf16, or f32 with subnormals.
-void write_padded(const std::vector<PaddedCopy::Line>& lines, DType dtype, bool flush, const std::byte* from,
-                  float* to);
+/// A plane of f32 to write. `from`: at the batch's address and that of the plane.
+struct CopyArgs {
+  const PaddedCopy::Line* lines = nullptr;
+  std::size_t count = 0;
+  const float* from = nullptr;
+  float* to = nullptr;
+  /// The plane that is copied after it, if there is one, which is asked for meanwhile: planes are short, and a
+  /// processor guesses the next one too late.
+  const float* next = nullptr;
+  bool flush = false;  ///< subnormals
+  bool zeros = true;   ///< write them, too; otherwise they are there
+};
+using CopyFunction = void (*)(const CopyArgs&);  ///< copy_lines-inl.h
+
+/// Writes a plane of f16 or bf16, which are decoded.
+void write_decoded(const std::vector<PaddedCopy::Line>& lines, DType dtype, bool flush, const std::byte* from,
+                   float* to);
 
 /// Whether a limit depends on dimension `dim`.
 bool is_checked(const Group& group, int dim);

@@ -17,7 +17,7 @@
 #include "backends/cpu/contraction/long_rows-inl.h"
 #include "backends/cpu/contraction/packing-inl.h"
 #include "backends/cpu/contraction/thin_args.h"
-#include "backends/cpu/contraction/thin_image-inl.h"
+#include "backends/cpu/contraction/thin_window-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep {
@@ -151,64 +151,6 @@ HWY_INLINE void thin_lines(const ThinArgs& args, std::int64_t line, std::int64_t
   }
 }
 
-#if HWY_TARGET == HWY_AVX3
-
-// The same of three taps in each of three lines that follow each other, by one row: a vector of the copy is read once
-// for the three lines that it counts for, and the weights stay in registers. Each sum takes its terms in their order.
-template <int kLines, int kVectors>
-HWY_INLINE void thin_lines_of_nine(const ThinArgs& args, std::int64_t line, std::int64_t vector) {
-  const Tag<float> d;
-  constexpr int kN = kLanes<float>;
-  constexpr int kTaps = ThinTable::kSquareSide;
-  const ThinTable& table = *args.table;
-  hn::Vec<Tag<float> > weight[kTaps][kTaps];
-  hn::Vec<Tag<float> > acc[kLines][kVectors];
-  const float* columns[kTaps];
-#pragma GCC unroll 3
-  for (int i = 0; i < kTaps; ++i) {
-#pragma GCC unroll 3
-    for (int j = 0; j < kTaps; ++j) weight[i][j] = hn::Set(d, args.rows[(i * kTaps + j) * args.rows_stride]);
-    columns[i] = args.data + table.k_address[static_cast<std::size_t>(i)] + line * table.line_stride + vector * kN;
-  }
-#pragma GCC unroll 8
-  for (int l = 0; l < kLines; ++l) {
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) acc[l][v] = hn::Zero(d);
-  }
-#pragma GCC unroll 16
-  for (int from = 0; from < kLines + kTaps - 1; ++from) {
-#pragma GCC unroll 3
-    for (int j = 0; j < kTaps; ++j) {
-#pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) {
-        const auto value = hn::LoadU(d, columns[j] + from * table.line_stride + v * kN);
-#pragma GCC unroll 3
-        for (int i = 0; i < kTaps; ++i) {
-          const int l = from - i;
-          if (l >= 0 && l < kLines) acc[l][v] = hn::MulAdd(weight[i][j], value, acc[l][v]);
-        }
-      }
-    }
-  }
-  for (int l = 0; l < kLines; ++l) {
-    float* const to = args.results + (line + l) * table.line + vector * kN;
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(acc[l][v], d, to + v * kN);
-  }
-}
-
-// As thin_strip_of.
-template <int kLines, int kVectors> HWY_INLINE void thin_strip_of_nine(const ThinArgs& args, std::int64_t vector) {
-  const std::int64_t lines = args.table->lines;
-  if constexpr (kLines > 1) {
-    if (lines < kLines) return thin_strip_of_nine<kLines / 2, kVectors>(args, vector);
-  }
-  for (std::int64_t line = 0; line < lines; line += kLines) {
-    thin_lines_of_nine<kLines, kVectors>(args, std::min(line, lines - kLines), vector);
-  }
-}
-
-#endif
-
 // Lines go kLines at a time, the last ones some of them once more: a line alone waits for its own sums.
 template <int kRows, int kLines, int kVectors>
 HWY_INLINE void thin_strip_of(const ThinArgs& args, std::int64_t vector) {
@@ -222,13 +164,6 @@ HWY_INLINE void thin_strip_of(const ThinArgs& args, std::int64_t vector) {
 }
 
 template <int kRows, int kVectors> HWY_NOINLINE void thin_strip(const ThinArgs& args, std::int64_t vector) {
-#if HWY_TARGET == HWY_AVX3
-  if constexpr (kRows == 1) {
-    // Sums, the weights and a value fill the registers.
-    constexpr int kLines = kVectors <= 2 ? 8 : kVectors <= 4 ? 4 : 2;
-    if (args.table->square) return thin_strip_of_nine<kLines, kVectors>(args, vector);
-  }
-#endif
   thin_strip_of<kRows, std::max(1, (kRows > 1 ? 4 : 8) / kVectors), kVectors>(args, vector);
 }
 
@@ -419,11 +354,9 @@ template <int kRows> void thin_layout(const ThinArgs& args) {
   if (args.panels != nullptr) return thin_panels<kRows>(args);
   if (args.halves != nullptr) return thin_halves<kRows>(args);
   if (args.table->along_k) return thin_columns<kRows>(args);
-#if HWY_TARGET == HWY_AVX3
   if constexpr (kRows == 1) {
-    if (args.table->image) return thin_image(args);
+    if (args.table->window) return thin_window(args);
   }
-#endif
   if constexpr (kRows <= kThinRows) {
     if (args.table->copy) {
       thin_copied<kRows>(args);

@@ -1,6 +1,7 @@
 #include "backends/cpu/contraction/thin.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "backends/cpu/contraction/all_pieces.h"
 #include "backends/cpu/contraction/panels.h"
@@ -58,60 +59,38 @@ constexpr std::int64_t kCopiedBatches = 4;
 constexpr std::int64_t kCopiedTerms = 4;
 constexpr std::int64_t kMaxCopy = 96 << 10;
 
-bool is_square(const ThinTable& table) {
-  constexpr std::size_t kSide = ThinTable::kSquareSide;
-  if (table.k_address.size() != kSide * kSide) return false;
-  for (std::size_t k = kSide; k < table.k_address.size(); ++k) {
-    if (table.k_address[k] != table.k_address[k - kSide] + table.line_stride) return false;
-  }
-  return true;
-}
-
-// Where masks leave out the padding of the first and the last vector of a strip, and no other vector meets any.
-std::optional<ThinImage> image_of(const Plan& plan, const ThinTable& table, std::int64_t lanes) {
-  const Geometry& geometry = plan.column_side.geometry;
-  const PaddedCopy& copy = *table.copy;
-  if (lanes != ThinImage::kLanes || !table.square || plan.rows != 1 || plan.column_side.flush) return std::nullopt;
-  if (table.k_planes.size() != 1 || copy.axes.size() != 2) return std::nullopt;
-  const PaddedCopy::Axis &lines = copy.axes[0], &columns = copy.axes[1];
-  if (lines.phases != 1 || columns.phases != 1 || columns.source_stride != 1) return std::nullopt;
-  if (columns.size + lanes > ThinImage::kMostColumns) return std::nullopt;
-  if (table.line_stride != lines.stride) return std::nullopt;
-  const Position batch = geometry.batch_position(0);
-  const auto first_of = [&](const PaddedCopy::Axis& axis) {
-    return axis.lo - batch.coordinates[static_cast<std::size_t>(axis.limit)];
-  };
-  ThinImage image{.line_stride = lines.source_stride,
-                  .first_line = first_of(lines),
-                  .end_line = first_of(lines) + lines.hi - lines.lo,
-                  .taps = {},
-                  .masks = {}};
-  const std::int64_t first_column = first_of(columns);
-  const std::int64_t end_column = first_column + columns.hi - columns.lo;
-  const std::int64_t vectors = divide_up(table.line, lanes);
-  Walk walk(geometry.k, geometry.bounds());
-  for (std::int64_t k = 0; k < ThinTable::kSquareSide; ++k) {
-    walk.seek(k);
-    const auto coordinate = [&](const PaddedCopy::Axis& axis) {
-      return walk.position().coordinates[static_cast<std::size_t>(axis.limit)];
-    };
-    const std::int64_t tap = coordinate(columns);
-    const bool inside = first_column <= tap + lanes && tap + (vectors - 1) * lanes <= end_column;
-    if (!inside || coordinate(lines) != 0) return std::nullopt;
-    image.taps.push_back(tap);
-  }
-  for (std::int64_t strip = 0; strip < vectors; strip += ThinImage::kStripVectors) {
-    const std::int64_t last = std::min(strip + ThinImage::kStripVectors, vectors) - 1;
-    for (const std::int64_t tap : image.taps) {
-      for (const std::int64_t vector : {strip, last}) {
-        const std::int64_t column = tap + vector * lanes;
-        const std::int64_t begin = std::clamp<std::int64_t>(first_column - column, 0, lanes);
-        const std::int64_t end = std::clamp<std::int64_t>(end_column - column, begin, lanes);
-        image.masks.push_back(static_cast<std::uint16_t>((1u << end) - (1u << begin)));
+// A line alone would wait for its own sums.
+std::optional<ThinWindow> window_of(const Plan& plan, const ThinTable& table) {
+  if (plan.rows != 1 || table.lines < 2) return std::nullopt;
+  for (const int side : {ThinWindow::kSmallSide, ThinWindow::kLargeSide}) {
+    if (plan.k != side * side) continue;
+    const std::int64_t* const address = table.k_address.data();
+    for (int step = 1; step <= ThinWindow::kMostSteps; ++step) {
+      bool found = true;
+      for (int i = 0; i < side; ++i) {
+        for (int j = 0; j < side; ++j) {
+          const std::int64_t line = address[i % step * side] + i / step * table.line_stride;
+          const std::int64_t column = address[j % step] + j / step;
+          found = found && address[i * side + j] == line + column - address[0];
+        }
       }
+      if (found) return ThinWindow{.side = side, .step = step};
     }
   }
-  return image;
+  return std::nullopt;
+}
+
+void find_source(ThinTable& table) {
+  std::int64_t begin = std::numeric_limits<std::int64_t>::max(), end = 0;
+  for (const PaddedCopy::Line& line : table.copied_lines) {
+    if (line.begin == line.end) continue;
+    if (line.step > ThinWindow::kMostSteps) return;
+    begin = std::min(begin, line.from);
+    end = std::max(end, line.from + (line.end - line.begin - 1) * line.step + 1);
+  }
+  if (begin >= end) return;
+  table.source_begin = table.k_planes[0] + begin;
+  table.source_count = end - begin;
 }
 
 // One image (or a line) whose padding is checked in all its dimensions.
@@ -144,8 +123,8 @@ std::optional<ThinTable> table_of_copy(const Plan& plan, std::int64_t lanes) {
     terms.seek(k);
     table.k_address.push_back(k / (plan.k / planes) * table.copy->plane + table.copy->term_address(terms.position()));
   }
-  table.square = is_square(table);
-  table.image = image_of(plan, table, lanes);
+  table.window = window_of(plan, table);
+  if (table.window) find_source(table);
   for (std::int64_t at = 0; at < plan.columns; at += lanes) table.begin.push_back(at);
   table.begin.push_back(plan.columns);
   return table;

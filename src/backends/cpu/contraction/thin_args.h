@@ -34,17 +34,14 @@ inline std::int64_t thin_block_bytes(std::int64_t k, std::int64_t lanes, std::in
   return kThinBlockPieces * panel_bytes + floats * static_cast<std::int64_t>(sizeof(float));
 }
 
-/// A plane that is read where it is by three taps in each of three lines, padding left out by masks. Lines and columns
-/// are counted as in its padded copy, the first tap's from 0.
-struct ThinImage {
-  static constexpr std::int64_t kLanes = 16;        ///< of the one instruction set that has this
-  static constexpr std::int64_t kStripVectors = 8;  ///< of a line, computed together
-  static constexpr std::int64_t kMostColumns = 1024;
-
-  std::int64_t line_stride = 0;               ///< elements from line to line
-  std::int64_t first_line = 0, end_line = 0;  ///< those that exist
-  std::vector<std::int64_t> taps;             ///< columns of the taps in a line
-  std::vector<std::uint16_t> masks;           ///< [strip][tap][first or last vector of the strip]: lanes with data
+/// The terms are `side` taps in each of `side` lines of a plane of the copy. Taps of every step-th line and column are
+/// neighbours.
+struct ThinWindow {
+  static constexpr int kSmallSide = 3, kLargeSide = 5;
+  static constexpr int kMostSteps = 2;
+  static constexpr std::int64_t kLeastLine = 4;  ///< half of the vectors of a line that is shorter than one
+  int side = 0;
+  int step = 1;
 };
 
 /// The columns cut into pieces of at most one vector.
@@ -62,14 +59,11 @@ struct ThinTable {
   std::optional<PaddedCopy> copy;
   std::vector<PaddedCopy::Line> copied_lines;
   std::vector<std::int64_t> k_planes;  ///< source address of each plane of the copy
+  std::int64_t source_begin = 0, source_count = 0;  ///< elements that a window's plane is copied from; 0: far apart
   std::int64_t lines = 1;              ///< of columns, `line` in each
   std::int64_t line = 0;
   std::int64_t line_stride = 0;  ///< from line to line in the copy
-  /// The terms are kSquareSide taps in each of as many lines that follow each other.
-  static constexpr int kSquareSide = 3;
-  bool square = false;
-  /// Instead of copying the plane.
-  std::optional<ThinImage> image;
+  std::optional<ThinWindow> window;  ///< for one row
 
   std::int64_t pieces() const { return static_cast<std::int64_t>(begin.size()) - 1; }
 };
@@ -103,7 +97,9 @@ struct ThinArgs {
   std::int64_t k = 0;
   float* results = nullptr;  ///< rows of all columns of the pieces, with room for one more vector
   std::int64_t results_stride = 0;
-  bool finish = false;  ///< ThinTable::image: results are canonical, and nothing is written behind them
+  const float* next = nullptr;  ///< what to ask memory for meanwhile: the plane that is copied next
+  std::int64_t next_count = 0;
+  bool finish = false;  ///< ThinTable::window: results are canonical, and nothing is written behind them
 };
 
 using ThinFunction = void (*)(const ThinArgs&);

@@ -15,6 +15,7 @@ namespace {
 
 // Pieces (vectors) of results that one thin call computes, and multiply-adds worth a task of its own.
 constexpr std::int64_t kThinPieces = 512;
+constexpr std::int64_t kMostBatches = 64;
 constexpr std::int64_t kThinWork = 12000;
 // Columns along k: each multiply-add reads elements of its own, from further away than the nearest cache.
 constexpr std::int64_t kThinWorkAlongK = 3000;
@@ -71,11 +72,15 @@ class ThinWay final : public Way {
     return std::max(blocks, parts > threads ? parts / threads * threads : parts);
   }
 
-  // How many batches fit in one call: their results stay in the first cache.
+  // How many batches fit in one call: their results stay in the first cache. Padding is written once for all of them.
   std::int64_t batches_of_a_call() const {
     const bool rows_follow = plan_.rows == 1 && !plan_.swapped && plan_.batch_map.identity();
-    return rows_follow ? std::clamp<std::int64_t>(kThinPieces / table_.pieces(), 1, 64) : 1;
+    const std::int64_t most = finishes() ? kMostBatches : kThinPieces / table_.pieces();
+    return rows_follow ? std::clamp<std::int64_t>(most, 1, kMostBatches) : 1;
   }
+
+  // Shorter lines, whose vectors go over the next one, too, would be written behind the plane by more than the last.
+  bool finishes() const { return table_.window && plan_.direct && table_.line >= ThinWindow::kLeastLine; }
 
   // Several batches only if each is one row of the kernel (batches_of_a_call).
   void compute_pieces(const Binding& binding, const std::byte* panels, std::int64_t batch, std::int64_t batches,
@@ -119,15 +124,17 @@ class ThinWay final : public Way {
                       side.geometry.batch_address(batch + b);
         args.is_f16 = side.dtype == DType::f16;
       } else {
-        args.data =
-            reinterpret_cast<const float*>(data(binding, Operand::columns)) + side.geometry.batch_address(batch + b);
-        if (table_.image) {
-          args.data += table_.k_planes[0];
-        } else if (table_.copy) {
-          args.data = copied(args.data, workspace);
+        const auto* const base = reinterpret_cast<const float*>(data(binding, Operand::columns));
+        args.data = base + side.geometry.batch_address(batch + b);
+        if (table_.copy) {
+          if (batch + b + 1 < plan_.batches) {
+            args.next = base + side.geometry.batch_address(batch + b + 1) + table_.source_begin;
+            args.next_count = table_.source_count;
+          }
+          args.data = padded(args.data, b == 0, workspace);
         }
       }
-      args.finish = table_.image && plan_.direct;
+      args.finish = finishes();
       args.results = args.finish ? static_cast<float*>(direct_results(binding, {batch + b, 0, 1, 0, plan_.columns}))
                                  : results + b * plan_.rows * args.results_stride;
       kernels_.thin(args);
@@ -142,21 +149,22 @@ class ThinWay final : public Way {
     epilogue_.run(binding, block, results, args.results_stride, workspace);
   }
 
-  // The padded planes of the batch at `from`, without subnormals.
-  const float* copied(const float* from, Workspace& workspace) const {
+  // The padded planes of the batch at `from`, without subnormals. `zeros`: the padding is not there yet.
+  const float* padded(const float* from, bool zeros, Workspace& workspace) const {
     const PaddedCopy& copy = *table_.copy;
     const std::int64_t size = static_cast<std::int64_t>(table_.k_planes.size()) * copy.plane;
     // The last vectors may read past what they need.
     const std::int64_t slack = table_.line_stride + kernels_.lanes;
     auto* const to = reinterpret_cast<float*>(workspace.columns.reserve((size + slack) * element_size()));
-    float* plane = to;
+    CopyArgs args{.lines = table_.copied_lines.data(),
+                  .count = table_.copied_lines.size(),
+                  .to = to,
+                  .flush = plan_.column_side.flush,
+                  .zeros = zeros};
     for (const std::int64_t address : table_.k_planes) {
-      if (plan_.column_side.flush) {
-        write_padded(table_.copied_lines, DType::f32, true, reinterpret_cast<const std::byte*>(from + address), plane);
-      } else {
-        write_padded(table_.copied_lines, from + address, plane, nullptr);
-      }
-      plane += copy.plane;
+      args.from = from + address;
+      kernels_.copy(args);
+      args.to += copy.plane;
     }
     return to;
   }
