@@ -90,7 +90,7 @@ class Backend {
   virtual bool has_exact_attention() const { return false; }
   /// Whether AttentionKernels in blocked numerics can be run; others compute the composition, which has the same bits.
   virtual bool has_blocked_attention() const { return false; }
-  /// Whether exact AttentionKernels of one row with a mask can be run.
+  /// Whether exact AttentionKernels can be run of one row with a mask, and of rows that see the keys up to their own.
   virtual bool has_masked_attention() const { return false; }
   /// Whether a contraction with two right operands (ContractionKernel::paired) can be run, and pays.
   virtual bool has_pair(const ContractionKernel& /*kernel*/) const { return false; }
