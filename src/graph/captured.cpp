@@ -294,8 +294,11 @@ bool Capture::cut(Captured& captured) {
       if (last_use[node.get()] > s || is_read(*node)) roots.push_back(node);
       if (is_read(*node)) made.reads.push_back(std::move(reads_.at(node.get())));
     }
-    made.window = describe(roots);
-    made.plan = make_plan(backend, made.window);
+    // A flush of another thread would compute a source that both read, and let go of what that is made of.
+    run_exclusively(device_, [&] {
+      made.window = describe(roots);
+      made.plan = make_plan(backend, made.window);
+    });
     // Whoever reads a result looks at the indices of the run, which have to be there still.
     for (const Plan::Prepared& prepared : made.plan->steps) {
       for (const int entry : prepared.step.checks) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -52,6 +53,32 @@ TEST(Captured, GivesTheBitsOfARecordedRunOnEveryDevice) {
       ASSERT_EQ(results->size(), expected.size());
       for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_BITS_EQ((*results)[i], expected[i]);
     }
+  }
+}
+
+// A source that nobody has computed is no constant of the recording, but part of it, and a flush of the other thread
+// drops what it is made of.
+TEST(Captured, ReadsSourcesThatAnotherThreadComputes) {
+  const Tensor x = input({8}, 1);
+  const auto make = [](int i) { return cast(arange(8), DType::f32) * 2.0 + double(i); };
+  for (int round = 0; round < 50; ++round) {
+    std::vector<Tensor> sources;
+    for (int i = 0; i < 64; ++i) sources.push_back(make(i));
+    std::thread other([&] {
+      for (Tensor& source : sources) source.eval();
+    });
+    const auto again = captured(
+        [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+          std::vector<Tensor> results;
+          for (const Tensor& source : sources) results.push_back(in[0] * source);
+          return results;
+        },
+        {x});
+    other.join();
+    ASSERT_NE(again, nullptr);
+    const auto results = again->run(std::vector<Tensor>{x});
+    ASSERT_TRUE(results);
+    for (int i = 0; i < 64; ++i) EXPECT_BITS_EQ((*results)[static_cast<std::size_t>(i)], x * make(i));
   }
 }
 

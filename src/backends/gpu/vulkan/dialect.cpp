@@ -215,9 +215,9 @@ std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic
   text += arithmetic.near_teams ? kNearTeams : "#define NEAR_BARRIER() barrier()\n";
   text += std::string(kPlainForms) + (arithmetic.near_estimates ? kEstimatedGelus : kPlainGelus) + kWords;
   text += arithmetic.quick_floats ? kQuickFloats : std::string(kPlainFloats) + kPlainBf16Pairs;
-  text += arithmetic.quick_halves    ? std::string(kPackedHalves) + kQuickHalves
-          : arithmetic.native_halves ? std::string(kNativeHalves) + kQuickHalves
-          : arithmetic.float_halves  ? std::string(kFloatHalves) + kPlainHalfPairs
+  text += arithmetic.quick_halves    ? std::string(kPackedHalves) + kRoundedHalves + kQuickHalves
+          : arithmetic.native_halves ? std::string(kNativeHalves) + kRoundedHalves + kQuickHalves
+          : arithmetic.float_halves  ? std::string(kRoundedHalves) + kFloatHalves + kPlainHalfPairs
                                      : std::string(kPlainHalves) + kPlainHalfPairs;
   // Drivers leave loops alone, and then arrays are not in registers. Where fma is a function, texts are long enough.
   const char* unroll = arithmetic.fused_fma ? "[[unroll]]" : "";

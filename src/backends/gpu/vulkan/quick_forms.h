@@ -52,12 +52,24 @@ inline constexpr const char* kNativeHalves = R"(#extension GL_EXT_shader_explici
 #define FIRST_HALF(word) float(unpackFloat2x16(word).x)
 )";
 
+/// Of both that follow. A sum with 1/2 has 24 bits behind the point, as many as subnormal halves.
+inline constexpr const char* kRoundedHalves = R"(#define ROUND_F16(x) half_value(x)
+#define ANY_ROUND_F16(x) half_value(x)
+float half_value(float x) {
+  uint word = floatBitsToUint(x);
+  uint magnitude = word & 0x7fffffffu;
+  float small = (abs(x) + 0.5) - 0.5;
+  uint large = (magnitude + 0xfffu + ((magnitude >> 13) & 1u)) & 0xffffe000u;
+  large = magnitude >= 0x477ff000u ? 0x7f800000u : large;
+  uint result = (magnitude < 0x38800000u ? floatBitsToUint(small) : large) | (word & 0x80000000u);
+  return uintBitsToFloat(x == x ? result : 0x7fc00000u);
+}
+)";
+
 // NVIDIA's compiler (580.159) takes a conversion of what was converted just before for nothing at all, and leaves the
-// rounding out; between the two stands our NaN.
+// rounding out, so a value that is rounded and computed with goes by integers.
 inline constexpr const char* kQuickHalves = R"(#define DECODE_F16(word) quick_half(word)
 #define ANY_DECODE_F16(word) FIRST_HALF(word)
-#define ROUND_F16(x) quick_half(half_word(x))
-#define ANY_ROUND_F16(x) FIRST_HALF(half_word(x))
 #define ENCODE_F16(x) half_word(x)
 #define JOINED_F16(floats2, j) half_pair(vec2(floats2[j], floats2[j + 1]))
 float quick_half(uint word) {
@@ -75,11 +87,8 @@ uint half_pair(vec2 x) {
 }
 )";
 
-// A sum with 1/2 has 24 bits behind the point, as many as subnormal halves.
 inline constexpr const char* kFloatHalves = R"(#define DECODE_F16(word) float_of_half(word)
 #define ANY_DECODE_F16(word) any_float_of_half(word)
-#define ROUND_F16(x) half_value(x)
-#define ANY_ROUND_F16(x) half_value(x)
 #define ENCODE_F16(x) half_word(x)
 float any_float_of_half(uint word) {
   uint bits = (word & 0x7fffu) << 13;
@@ -90,15 +99,6 @@ float any_float_of_half(uint word) {
 float float_of_half(uint word) {
   float result = any_float_of_half(word);
   return result == result ? result : uintBitsToFloat(0x7fc00000u);
-}
-float half_value(float x) {
-  uint word = floatBitsToUint(x);
-  uint magnitude = word & 0x7fffffffu;
-  float small = (abs(x) + 0.5) - 0.5;
-  uint large = (magnitude + 0xfffu + ((magnitude >> 13) & 1u)) & 0xffffe000u;
-  large = magnitude >= 0x477ff000u ? 0x7f800000u : large;
-  uint result = (magnitude < 0x38800000u ? floatBitsToUint(small) : large) | (word & 0x80000000u);
-  return uintBitsToFloat(x == x ? result : 0x7fc00000u);
 }
 uint half_word(float x) {
   uint word = floatBitsToUint(x);
