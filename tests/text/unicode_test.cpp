@@ -29,7 +29,8 @@ TEST(Unicode, KnowsCategories) {
   EXPECT_EQ(category_mask("Xx"), std::nullopt);
 }
 
-// By the package tokenizers: what became a sign, a mark or a control after Unicode 8 is none, and U+166D is still a sign.
+// By the package tokenizers: what became a sign, a mark or a control after Unicode 8 is none, and U+166D is still a
+// sign.
 TEST(Unicode, BertKnowsAnOlderVersion) {
   EXPECT_EQ(bert_category(U'!'), Category::Po);
   EXPECT_EQ(category(U'\u166d'), Category::So);

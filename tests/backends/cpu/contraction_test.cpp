@@ -535,8 +535,13 @@ TEST(CpuContraction, SquareDepthwiseConvolutionsHaveWindows) {
     };
     for (const std::int64_t side : {3, 5}) {
       for (const std::int64_t stride : {1, 2}) {
-        Convolution convolution{
-            .groups = 9, .in = 1, .out = 1, .size = {28, 28}, .kernel = {side, side}, .padding = side / 2, .stride = stride};
+        Convolution convolution{.groups = 9,
+                                .in = 1,
+                                .out = 1,
+                                .size = {28, 28},
+                                .kernel = {side, side},
+                                .padding = side / 2,
+                                .stride = stride};
         EXPECT_EQ(window_of(convolution).side, side) << name_of(isa);
         EXPECT_EQ(window_of(convolution).step, stride) << name_of(isa);
         convolution.dilation = 2;  // with as large a stride, taps are neighbours in the copy

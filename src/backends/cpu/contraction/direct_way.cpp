@@ -90,7 +90,8 @@ class DirectWay final : public Way {
     if (std::exchange(workspace.image_rows, wanted) == wanted) return workspace.image_origin;
     const auto addresses = table_.row_address.begin() + rows.first;
     const auto [least, most] = std::minmax_element(addresses, addresses + rows.count);
-    workspace.image_origin = images.write_copy(plan_.row_side, job.position, rows.image, *least, *most, job.data, kernels_.copy, to);
+    workspace.image_origin =
+        images.write_copy(plan_.row_side, job.position, rows.image, *least, *most, job.data, kernels_.copy, to);
     return workspace.image_origin;
   }
 

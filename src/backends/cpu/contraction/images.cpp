@@ -78,8 +78,7 @@ void Images::narrow(std::int64_t reach) {
 }
 
 const float* Images::write_copy(const Side& side, const Position& batch, std::int64_t image, std::int64_t first,
-                                std::int64_t last, const std::byte* data, CopyFunction copy_lines,
-                                float* to) const {
+                                std::int64_t last, const std::byte* data, CopyFunction copy_lines, float* to) const {
   std::vector<PaddedCopy::Line> wanted;
   wanted.reserve(lines.size());
   for (const PaddedCopy::Line& line : lines) {

@@ -1,4 +1,5 @@
-// Compiles tile-inl.h, packing-inl.h, copy_lines-inl.h, thin-inl.h, lines-inl.h and direct-inl.h once per instruction set.
+// Compiles tile-inl.h, packing-inl.h, copy_lines-inl.h, thin-inl.h, lines-inl.h and direct-inl.h once per instruction
+// set.
 #define HWY_TARGET_INCLUDE "backends/cpu/contraction/kernels.cpp"
 #include "backends/cpu/simd_table.h"
 

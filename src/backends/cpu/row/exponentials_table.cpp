@@ -27,8 +27,8 @@ ExponentialsTable make_table() {
 
 using together::Floats;
 
-// Of a difference that is not made canonical first: the lemma stands in binary_table.cpp. No result is a negative number
-// or -0, so that one minimum makes every NaN the one.
+// Of a difference that is not made canonical first: the lemma stands in binary_table.cpp. No result is a negative
+// number or -0, so that one minimum makes every NaN the one.
 struct Any {
   static HWY_INLINE Floats apply(const Floats& x) {
     const together::Words result = together::bits_of(together::ls_exp(x));
