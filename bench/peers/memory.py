@@ -120,7 +120,8 @@ def main():
             before = PEERS[action](folder, network, options.threads)
             print(json.dumps([peak(), before]))
         return
-    print("| network, one picture | weights | Lockstep | " + " | ".join(f"{peer} (without libraries)" for peer in PEERS) + " |")
+    columns = ["network, one picture", "weights", "Lockstep", *[f"{peer} (without libraries)" for peer in PEERS]]
+    print(f"| {' | '.join(columns)} |")
     print("|---|---:|---:|" + "---:|" * len(PEERS))
     for network in options.only:
         with tempfile.TemporaryDirectory() as name:
