@@ -11,7 +11,7 @@ then decides the result (threads that wait for each other suffer most), and it s
 The environment of peers keeps glibc from giving large results back to the system each time, which costs PyTorch several
 times the work itself.
 
-Peers: pip install -r bench/peers/requirements.txt
+Peers: pip install -r bench/peers/requirements.txt; "compiled" is PyTorch with torch.compile, which needs a C++ compiler.
 
 Example: compare.py build/release/bin/bench/{model,kernel}_bench --peers torch onnxruntime openblas onednn ggml --rounds 5
 """
@@ -25,7 +25,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).parent
-PEERS = ("torch", "onnxruntime", "openblas", "onednn", "ggml")
+PEERS = ("torch", "compiled", "onnxruntime", "openblas", "onednn", "ggml")
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
@@ -79,6 +79,7 @@ def version(python, runtime):
     """The peer as it should be quoted."""
     script = {
         "torch": "import torch; print('PyTorch', torch.__version__)",
+        "compiled": "import torch; print('torch.compile', torch.__version__)",
         "onnxruntime": "import onnxruntime; print('ONNX Runtime', onnxruntime.__version__)",
         "openblas": "import numpy; print('OpenBLAS', numpy.show_config(mode='dicts')['Build Dependencies']['blas']['version'])",
         "onednn": "import torch, re; print('oneDNN', re.search(r'MKL-DNN v([0-9.]+)', torch.__config__.show())[1])",

@@ -67,8 +67,10 @@ def onnx_run(module, inputs, threads):
     return lambda: session.run_with_iobinding(binding)
 
 
-def torch_case(name):
+def torch_case(name, compiles=False):
     inputs, weights, operation = CASES[name]
+    if compiles:
+        operation = torch.compile(operation)
     values = [torch.randn(s) for s in inputs + weights]
     if name in CONVOLUTIONS:
         values = [v.to(memory_format=torch.channels_last) for v in values]
@@ -114,6 +116,11 @@ def openblas_case(name):
 
 
 def cases(runtime, threads):
-    make = {"torch": torch_case, "onnxruntime": lambda name: onnxruntime_case(name, threads), "onednn": onednn_case,
-            "openblas": openblas_case}[runtime]
+    make = {
+        "torch": torch_case,
+        "compiled": lambda name: torch_case(name, compiles=True),
+        "onnxruntime": lambda name: onnxruntime_case(name, threads),
+        "onednn": onednn_case,
+        "openblas": openblas_case,
+    }[runtime]
     return {name: lambda name=name: make(name) for name in CASES}

@@ -3,11 +3,19 @@
 
     llama_cpp.py make FOLDER           random-Q4_0.gguf, random-Q8_0.gguf, random-Q4_K_M.gguf (2.8 GB), random-BF16.gguf (2.5 GB)
     llama_cpp.py run FILE.gguf [N]     llama.cpp's tokens a second, CPU, two threads: a prompt of 128 tokens, then N
+    llama_cpp.py compare LOCKSTEP FOLDER [ROUNDS]
+                                       both, by turns (default: 3 rounds), two threads: medians as a Markdown table
 
-Lockstep's numbers: `lockstep generate --model FILE.gguf --max-tokens N PROMPT` and `model_bench`. Needs: gguf, numpy; to
-run: xllamacpp.
+Lockstep's rates are of `lockstep logits`: decoding of 66 tokens less 2 (exact: 18 less 2), a prompt of 384 less 128, in
+chunks of 128, with the head of every position, which llama.cpp leaves out but for the last. Needs: gguf, numpy; to run:
+xllamacpp.
 """
+import json
+import os
+import statistics
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import gguf
@@ -97,15 +105,51 @@ def run(path, count):
         answer = server.handle_completions({"prompt": prompt, "max_tokens": count, "temperature": 0, "ignore_eos": True,
                                             "cache_prompt": False})
         if isinstance(answer, str):
-            import json
             answer = json.loads(answer)
         timings = answer["timings"]
         print(f"{path}: prompt {timings['prompt_n']} tokens {timings['prompt_per_second']:.1f}/s, "
               f"decoding {timings['predicted_n']} tokens {timings['predicted_per_second']:.1f}/s", flush=True)
 
 
+def lockstep_rate(lockstep, model, more, less, *options):
+    """Tokens a second, by the time that `more` tokens take beyond that of `less`."""
+    def seconds(count):
+        tokens = ",".join(str(1000 + i) for i in range(count))
+        start = time.perf_counter()
+        subprocess.run([lockstep, "logits", "--device", "cpu", "--model", model, "--tokens", tokens, "--json", *options],
+                       stdout=subprocess.DEVNULL, check=True, env={**os.environ, "LOCKSTEP_NUM_THREADS": "2"})
+        return time.perf_counter() - start
+
+    short = seconds(less)
+    return (more - less) / (seconds(more) - short)
+
+
+def llama_rates(model):
+    """Of the prompt and of decoding, of the second of two answers."""
+    printed = subprocess.run([sys.executable, __file__, "run", model], stdout=subprocess.PIPE, text=True, check=True,
+                             stderr=subprocess.DEVNULL).stdout.splitlines()[-1]
+    return [float(part.split("/s")[0].split()[-1]) for part in printed.split(", ")]
+
+
+def compare(lockstep, folder, rounds):
+    print("| weights | prompt, llama.cpp | ours | ratio | decoding, llama.cpp | ours | ratio | exact decoding | ratio |")
+    print("|---" + "|---:" * 8 + "|")
+    for name in ("Q4_0", "Q8_0", "Q4_K_M"):
+        model, rates = str(folder / f"random-{name}.gguf"), []
+        for _ in range(rounds):
+            rates.append((*llama_rates(model), lockstep_rate(lockstep, model, 384, 128, "--cache", "chunk:128"),
+                          lockstep_rate(lockstep, model, 66, 2, "--cache", "step"),
+                          lockstep_rate(lockstep, model, 18, 2, "--cache", "step", "--numerics", "exact")))
+            print(f"{name}: {' '.join(f'{rate:.1f}' for rate in rates[-1])}", file=sys.stderr)
+        their_prompt, their_decoding, prompt, decoding, exact = (statistics.median(column) for column in zip(*rates))
+        print(f"| {name} | {their_prompt:.1f} | {prompt:.1f} | {prompt / their_prompt:.2f} | {their_decoding:.1f} | "
+              f"{decoding:.1f} | {decoding / their_decoding:.2f} | {exact:.1f} | {exact / their_decoding:.2f} |", flush=True)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 2 and sys.argv[1] == "make":
+    if len(sys.argv) > 3 and sys.argv[1] == "compare":
+        compare(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]) if len(sys.argv) > 4 else 3)
+    elif len(sys.argv) > 2 and sys.argv[1] == "make":
         make(Path(sys.argv[2]))
     elif len(sys.argv) > 2 and sys.argv[1] == "run":
         run(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 32)

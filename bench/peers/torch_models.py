@@ -113,9 +113,16 @@ class Transformer(nn.Module):
         return self.head(self.norm(self.blocks(self.tokens(ids) + self.positions))).flatten(0, 1)
 
 
-def training(net, optimizer, x, y):
+def prepared(net, inputs, compiles):
+    """The network and its inputs in their fastest form: pictures in channels_last."""
+    if any(isinstance(part, nn.Conv2d) for part in net.modules()):
+        net, inputs = net.to(memory_format=torch.channels_last), [x.to(memory_format=torch.channels_last) for x in inputs]
+    return torch.compile(net) if compiles else net, inputs
+
+
+def training(net, optimizer, x, y, compiles):
     """One step of training."""
-    net = net()
+    net, (x,) = prepared(net(), [x], compiles)
     optimizer = optimizer(net.parameters())
 
     def step():
@@ -141,13 +148,17 @@ def median_seconds(run, budget, clock=time.perf_counter):
 NETWORKS = ("resnet", "squeezenet", "mobile", "vit", "encoder", "bert", "gpt2")
 
 
-def networks(onnx_threads=0):
+def networks(onnx_threads=0, compiles=False):
     """Name -> function that builds the case and returns what to time; built one at a time to bound memory."""
     def run_of(net, inputs):
         net = net().eval()
         if onnx_threads:
             return kernel_cases.onnx_run(net, inputs, onnx_threads)
+        net, inputs = prepared(net, inputs, compiles)
         return lambda: net(*inputs)
+
+    def step_of(net, optimizer, x, y):
+        return lambda: training(net, optimizer, x, y, compiles)
 
     def model(net, *shape):
         return run_of(net, [torch.randn(shape)])
@@ -173,11 +184,10 @@ def networks(onnx_threads=0):
         return torch.optim.SGD(parameters, lr=0.01, momentum=0.9)
 
     return {
-        "train_lenet_b64": lambda: training(lenet, sgd, torch.randn(64, 1, 28, 28), torch.randint(10, (64,))),
-        "train_resnet20_b128": lambda: training(resnet20, sgd, torch.randn(128, 3, 32, 32), torch.randint(10, (128,))),
-        "train_transformer_16x128": lambda: training(
-            Transformer, lambda p: torch.optim.AdamW(p, lr=1e-3), torch.randint(256, (16, 128)),
-            torch.randint(256, (2048,))),
+        "train_lenet_b64": step_of(lenet, sgd, torch.randn(64, 1, 28, 28), torch.randint(10, (64,))),
+        "train_resnet20_b128": step_of(resnet20, sgd, torch.randn(128, 3, 32, 32), torch.randint(10, (128,))),
+        "train_transformer_16x128": step_of(Transformer, lambda p: torch.optim.AdamW(p, lr=1e-3),
+                                            torch.randint(256, (16, 128)), torch.randint(256, (2048,))),
         "resnet20_b1": lambda: model(resnet20, 1, 3, 32, 32),
         "resnet20_b128": lambda: model(resnet20, 128, 3, 32, 32),
         "resnet18_b1": lambda: model(resnet18, 1, 3, 224, 224),
@@ -201,15 +211,16 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=2.0, help="time spent on each case")
     parser.add_argument("--cpu", action="store_true", help="processor time of all threads")
-    parser.add_argument("--runtime", choices=("torch", "onnxruntime", "openblas", "onednn"), default="torch")
+    parser.add_argument("--runtime", choices=("torch", "compiled", "onnxruntime", "openblas", "onednn"), default="torch",
+                        help="compiled: PyTorch with torch.compile")
     parser.add_argument("--only", nargs="*", metavar="NAME", help="run these cases only")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads", file=sys.stderr)
     known = kernel_cases.cases(options.runtime, options.threads)
-    if options.runtime == "torch":
-        known |= networks()
+    if options.runtime in ("torch", "compiled"):
+        known |= networks(compiles=options.runtime == "compiled")
     elif options.runtime == "onnxruntime":
         known |= {name: case for name, case in networks(options.threads).items() if name.startswith(NETWORKS)}
     unknown = set(options.only or []) - set(networks()) - set(kernel_cases.CASES)
@@ -217,6 +228,7 @@ def main():
         parser.error(f"unknown case {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     with torch.no_grad():
         for name in options.only or known:
+            torch.compiler.reset()  # it compiles a function for a few kinds of arguments alone, and cases share some
             run = known[name]() if name in known else None
             if run is None:
                 continue
