@@ -198,18 +198,21 @@ FUNCTION float near_power(float x) {
 #define EARLY_MEMORY_AT(n, w) ((ULONG(P(w + 1)) << 32) | ULONG(P(w)))
 #define MEMORY_AT(n, w) (EARLY_MEMORY_AT(n, w) + after_earlier)
 #define AFTER_EARLIER() const ULONG after_earlier = zero_after_earlier();
-// Launched while the kernel before it still runs, a kernel waits for its end here, and then lets the next one come:
-// when that begins, all but this one is over. Places in memory are made of the result, so that no compiler moves loads
-// to before the wait, even if they are of memory that it takes for constant.
+// Launched while the kernel before it still runs, a kernel lets the next one come and then waits for that end, here. So
+// the next one begins as soon as there is room for it, and weights are on their way however many small kernels, which
+// wait for each other, stand before it; when its own wait is over, so are all before this one. Places in memory are made
+// of the result, so that no compiler moves loads to before the wait, even if they are of memory that it takes for
+// constant.
 FUNCTION ULONG zero_after_earlier() {
   ULONG zero;
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;\n\tmov.u64 %0, 0;" : "=l"(zero) :: "memory");
+  asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;\n\tmov.u64 %0, 0;" : "=l"(zero) :: "memory");
 #else
   zero = 0;
 #endif
   return zero;
 }
+#define ASK_FOR(at) asm volatile("prefetch.global.L2 [%0];" :: "l"(at));
 #define LOAD_U8(a, i) UINT(__ldg((const unsigned char*)(a) + (i)))
 #define LOAD_U16(a, i) UINT(__ldg((const unsigned short*)(a) + (i)))
 #define LOAD_U32(a, i) __ldg((const UINT*)(a) + (i))

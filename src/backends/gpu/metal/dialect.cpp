@@ -53,6 +53,7 @@ constexpr const char* kWords = R"(#define THREAD thread_number
 #define MEMORY_AT(n, w) ((device uchar*)memory##n)
 #define EARLY_MEMORY_AT(n, w) MEMORY_AT(n, w)
 #define AFTER_EARLIER()
+#define ASK_FOR(at)
 #define LOAD_U8(a, i) uint((a)[i])
 #define LOAD_U16(a, i) uint(((const device ushort*)(a))[i])
 #define LOAD_U32(a, i) ((const device uint*)(a))[i]

@@ -71,9 +71,25 @@ class MaskedAttention {
                          : words.memory(Patch::Kind::scratch, 0, rows.copy);
   }
 
+  /// What a unit reads of the rows: its part's first `count`, `bytes` of each; parts are `step` elements apart.
+  struct Near {
+    int count, bytes;
+    std::int64_t step;
+  };
+  // The cache is far away, and but for one row nobody has written to it: it comes nearer while the launch before runs.
+  void ask_for(Lines& lines, Words& words, const Rows& rows, const Near& near) const {
+    constexpr int kLine = 128;
+    const auto of_row = static_cast<int>(over(near.bytes, kLine));
+    lines.open("for (int e = thread_id; e < {}; e += {}) {{", near.count * of_row, kStepThreads);
+    lines.add("LONG row = base + LONG(part) * {} + LONG(e / {} * key_stride);", words.int64(near.step), of_row);
+    lines.add("ASK_FOR({} + ULONG(row * {}) + ULONG(e % {} * {}))",
+              words.asked_memory(Patch::Kind::address, rows.input->slot), size_of(rows.input->dtype), of_row, kLine);
+    lines.close();
+  }
+
   /// Opens the loop over units, `parts` for each head of the keys. Declares `heads`, which counts these over all
   /// batches, `batch`, `head` and `part`, and what of the rows is the same for all of a unit: `base`.
-  void open_units(Lines& lines, Words& words, std::int64_t parts, const Rows& rows) const {
+  void open_units(Lines& lines, Words& words, std::int64_t parts, const Rows& rows, const Near& near) const {
     const std::int64_t units = this->units(parts);
     lines.add("int thread_id = int(THREAD);");
     lines.open("for (int unit = int(GROUP); unit < {}; unit += int(GROUPS)) {{", words.int32(units));
@@ -85,6 +101,8 @@ class MaskedAttention {
               words.int64(rows.strides[0]), words.int64(rows.strides[1]));
     lines.add("int key_stride = {};", words.int32(rows.strides[2]));
     lines.add("int keys = {};", words.int32(sizes_.keys));
+    const bool is_early = units <= std::int64_t{2} * limits_.units;
+    if (limits_.copies_to_shared && rows.copy < 0 && is_early) ask_for(lines, words, rows, near);
     lines.add("AFTER_EARLIER()");
     declare_zero(lines, words, ComputeType::f32);
   }
@@ -149,7 +167,8 @@ Launch MaskedAttention::scores(const Rows& keys) const {
   const std::int64_t parts = sizes_.keys / kStepKeys;
   Words words;
   Lines lines;
-  open_units(lines, words, parts, keys);
+  open_units(lines, words, parts, keys,
+             {kStepKeys, width_ * static_cast<int>(size_of(keys.input->dtype)), kStepKeys * keys.strides[2]});
   lines.add("MEMORY query_at = {};", words.memory(Patch::Kind::address, kernel_.query.slot));
   lines.add("MEMORY key_at = {};", memory(words, keys));
   lines.add("MEMORY mask_at = {};", words.memory(Patch::Kind::address, kernel_.mask.slot));
@@ -240,7 +259,8 @@ Launch MaskedAttention::results(const Rows& values) const {
   static_assert(kValuesAtOnce / kStepColumns <= kBlock);
   Words words;
   Lines lines;
-  open_units(lines, words, width_ / columns, values);
+  open_units(lines, words, width_ / columns, values,
+             {stage, columns * static_cast<int>(size_of(values.input->dtype)), columns});
   lines.add("MEMORY value_at = {};", memory(words, values));
   lines.add("MEMORY scores_at = {};", words.memory(Patch::Kind::scratch, 0, scores_));
   lines.add("MEMORY out_at = {};", words.memory(Patch::Kind::address, kernel_.out));

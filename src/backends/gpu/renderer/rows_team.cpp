@@ -20,7 +20,25 @@
 namespace lockstep {
 inline namespace v0 {
 namespace gpu {
+// A row's weights come from far away, so they are asked for while the launch before still runs, as is all that one row
+// reads of dense memory: nobody knows here which of it that launch writes.
+void TeamKernel::ask_for_inputs() {
+  constexpr std::int64_t kLine = 128;
+  for (const Input& input : program_.inputs) {
+    const View& view = input.view;
+    const auto size = static_cast<std::int64_t>(size_of(input.dtype));
+    const int last = view.shape.rank() - 1;
+    if (last < 0 || !view.bounds.empty() || view.strides[last] != 1 || view.shape[last] != space_.length) continue;
+    lines_.add("for (int at = int(THREAD) * {0}; at < {1}; at += {2}) ASK_FOR({3} + {4} + ULONG(at))", kLine,
+               words_.int32(space_.length * size), limits_.threads * kLine,
+               words_.asked_memory(Patch::Kind::address, input.slot),
+               words_.uint64(static_cast<std::uint64_t>(view.offset * size)));
+  }
+  lines_.add("AFTER_EARLIER()");
+}
+
 Launch TeamKernel::render() {
+  if (limits_.copies_to_shared && space_.row_count == 1) ask_for_inputs();
   writer_.declare_buffers(lines_);
   const char* index = space_.wide ? "LONG" : "int";
   const int teams = limits_.threads / team_;

@@ -53,6 +53,7 @@ class TeamKernel {
 
   std::set<int> row_instructions() const;
 
+  void ask_for_inputs();
   void find_phases();
 
   // The vector values that are reduced or stored in `phase`.

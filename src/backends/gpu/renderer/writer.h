@@ -86,6 +86,9 @@ class Words {
     return at;
   }
 
+  /// The same for ASK_FOR, whoever writes it.
+  std::string asked_memory(Patch::Kind kind, int index) { return "EARLY_" + memory(kind, index); }
+
   /// Completes a launch with all that was named.
   void move_to(Launch& launch) const {
     launch.text.words = static_cast<int>(words_.size());

@@ -50,6 +50,7 @@ constexpr const char* kWords = R"(#define THREAD gl_LocalInvocationIndex
 #define MEMORY_AT(n, w) ((uint64_t(P(w + 1)) << 32) | uint64_t(P(w)))
 #define EARLY_MEMORY_AT(n, w) MEMORY_AT(n, w)
 #define AFTER_EARLIER()
+#define ASK_FOR(at)
 #define BARRIER() barrier()
 layout(buffer_reference, std430, buffer_reference_align = 1) buffer Bytes1 { uint8_t at; };
 layout(buffer_reference, std430, buffer_reference_align = 1) readonly restrict buffer FixedBytes1 { uint8_t at; };
