@@ -299,7 +299,7 @@ struct Fourier {
 struct Attend {
   Numerics numerics = Numerics::fast;
   bool gradients = false;
-  bool causal = false;      ///< query i sees the keys up to i + behind, else all
+  bool causal = false;      ///< query i sees the keys up to i + behind; masked: what is behind the last seen is finite
   bool masked = false;      ///< keys are hidden by a fourth input
   std::int64_t behind = 0;  ///< 0, or keys - rows; exact: any from 0 on
   Scalar scale;             ///< f32: of the scores

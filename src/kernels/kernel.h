@@ -304,7 +304,7 @@ struct AttentionKernel {
   Numerics numerics = Numerics::fast;
   AttentionSizes sizes;
   bool gradients = false;
-  bool causal = false;      ///< query i sees the keys up to i + behind, else all
+  bool causal = false;      ///< query i sees the keys up to i + behind; masked: what is behind the last seen is finite
   std::int64_t behind = 0;  ///< 0, or keys - rows; exact: any from 0 on
   int scale = 0;            ///< parameter, f32: of the scores
   Input query, key, value;  ///< of one dtype: f32 (exact), or of 16 bits; over (batches, heads, positions, width)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "backends/backend.h"
 #include "graph/kernel_watch.h"
@@ -65,6 +66,8 @@ Tensor part_of_fused(const AttentionCall& call, const Tensor& made, std::int64_t
                           .offset = first},
                      made.dtype());
 }
+
+thread_local constinit bool is_finite_behind = false;
 
 // Who watches kernels, or writes them to a file, sees the composition, which every device has.
 bool is_plain_exact(const AttentionCall& call) {
@@ -133,6 +136,14 @@ bool is_fused_step(const AttentionCall& call) {
   return fits && hides && has_gpu_dtype(call) && !call.by_position() && !(call.options.softcap > 0) &&
          is_plain_exact(call) && numerics_of(call.query.dtype()) == Numerics::exact &&
          backend_of(call.query.device()).has_masked_attention();
+}
+
+FiniteBehind::FiniteBehind() : before_(std::exchange(is_finite_behind, true)) {}
+FiniteBehind::~FiniteBehind() {
+  is_finite_behind = before_;
+}
+bool FiniteBehind::is_promised() {
+  return is_finite_behind;
 }
 
 Tensor fused_attention_step(const AttentionCall& call) {

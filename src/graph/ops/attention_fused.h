@@ -22,6 +22,19 @@ std::pair<Tensor, Tensor> fused_attention(const AttentionCall& call);
 
 /// Whether the device has all of a step as one kernel: one row, and a mask that hides keys.
 bool is_fused_step(const AttentionCall& call);
+/// While one lives, calls of this thread promise: values behind the last key that a row sees by its mask of bools are
+/// finite, as those in a text's memory with room for more are. So they need not be read.
+class FiniteBehind {
+ public:
+  FiniteBehind();
+  ~FiniteBehind();
+  FiniteBehind(const FiniteBehind&) = delete;
+  FiniteBehind& operator=(const FiniteBehind&) = delete;
+  static bool is_promised();
+
+ private:
+  bool before_;
+};
 /// By that kernel.
 Tensor fused_attention_step(const AttentionCall& call);
 

@@ -3,6 +3,7 @@
 #include "core/assert.h"
 #include "graph/gradient_rules.h"
 #include "graph/make.h"
+#include "graph/ops/attention_fused.h"
 #include "graph/window.h"
 
 namespace lockstep {
@@ -91,7 +92,10 @@ Tensor attend_masked(const Tensor& query, const Tensor& key, const Tensor& value
   const AttentionSizes sizes = attention_sizes(query.shape(), key.shape(), Numerics::exact);
   LOCKSTEP_ASSERT(sizes.rows == 1 && mask.shape() == Shape({sizes.batches, sizes.heads, sizes.rows, sizes.keys}) &&
                   mask.dtype() == DType::boolean);
-  return make(Attend{.numerics = Numerics::exact, .masked = true, .scale = {element_bits(scale, DType::f32)}},
+  return make(Attend{.numerics = Numerics::exact,
+                     .causal = FiniteBehind::is_promised(),
+                     .masked = true,
+                     .scale = {element_bits(scale, DType::f32)}},
               {node_of(query), node_of(key), node_of(value), node_of(mask)}, {sizes.made()}, query.dtype());
 }
 

@@ -6,6 +6,8 @@
 
 #include <lockstep/ops.h>
 
+#include "graph/ops/attention_fused.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace models {
@@ -208,6 +210,7 @@ Tensor Attention::attend_rows(const Heads& heads, BandPlaces& places) const {
   options.softcap = config_.softcap;
   if (config_.sinks) return attend_with_sinks(heads, places.visible(window_), options);
   options.mask = places.visible(window_);
+  const graph::FiniteBehind zeros_behind;  // HeldHeads
   return scaled_dot_product_attention(heads.query, heads.key, heads.value, options);
 }
 

@@ -16,6 +16,7 @@ namespace models {
 
 Decoder::Decoder(DecoderConfig config) : config_(std::move(config)) {
   const ModelNames& names = config_.names;
+  for (const RotaryConfig& rotary : config_.rotary) rotary_.emplace_back(rotary);
   embedding_ = tree_.matrix(names.embedding + ".weight", {config_.vocabulary, config_.hidden});
   if (config_.position_count > 0) {
     positions_ = tree_.matrix(names.positions + ".weight", {config_.position_count, config_.hidden});
@@ -178,8 +179,8 @@ Tensor Decoder::hidden(const Tensor& ids, LanguageCache* cache, CallSite site, c
 std::vector<Tensor> Decoder::at_positions(std::span<const std::int64_t> positions, Device device) const {
   for (const std::int64_t position : positions) check_positions(position);
   std::vector<Tensor> at;
-  for (const RotaryConfig& rotary : config_.rotary) {
-    const RopeTables tables = rotary_tables(rotary, positions, device);
+  for (const RotaryTurns& rotary : rotary_) {
+    const RopeTables tables = rotary.at(positions, device);
     at.push_back(tables.cos);
     at.push_back(tables.sin);
   }

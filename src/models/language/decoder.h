@@ -74,6 +74,7 @@ class Decoder final : public LayeredModel, public HasProjections {
   nn::Parameter embedding_, positions_, token_types_;
   std::shared_ptr<const ColumnPart> embedding_part_;  ///< null: the whole is here
   Norm embedding_norm_, norm_;
+  std::vector<RotaryTurns> rotary_;  ///< as the config has them
   std::vector<Layer> layers_;
   Projection head_;
   Classifier classifier_;

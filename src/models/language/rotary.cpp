@@ -1,9 +1,14 @@
 #include "models/language/rotary.h"
 
 #include <algorithm>
+#include <bitset>
 #include <cmath>
+#include <functional>
+#include <future>
+#include <mutex>
 #include <numbers>
-#include <numeric>
+#include <thread>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -62,6 +67,21 @@ std::vector<float> yarn(const RotaryConfig& config, const std::vector<float>& po
   return result;
 }
 
+// A row takes some 15 us: those of a long prompt are worth threads.
+void by_threads(std::size_t count, const std::function<void(std::size_t)>& compute) {
+  constexpr std::size_t kLeast = 128;  // of a thread
+  constexpr std::size_t kMostThreads = 8;
+  const std::size_t most = std::min<std::size_t>(kMostThreads, std::max(1u, std::thread::hardware_concurrency()));
+  const std::size_t threads = std::clamp<std::size_t>(count / kLeast, 1, most);
+  const auto work = [&](std::size_t thread) {
+    for (std::size_t i = thread; i < count; i += threads) compute(i);
+  };
+  std::vector<std::future<void>> others;
+  for (std::size_t t = 1; t < threads; ++t) others.push_back(std::async(std::launch::async, work, t));
+  work(0);
+  for (std::future<void>& other : others) other.get();
+}
+
 }  // namespace
 
 std::vector<float> rotary_frequencies(const RotaryConfig& config) {
@@ -113,26 +133,67 @@ void use_context(DecoderConfig& config, std::int64_t context) {
   }
 }
 
-RopeTables rotary_tables(const RotaryConfig& config, std::span<const std::int64_t> positions, Device device) {
-  const std::vector<float> frequencies = rotary_frequencies(config);
-  std::vector<float> cosines;
-  std::vector<float> sines;
-  const float amplitude = static_cast<float>(config.amplitude);
-  for (const std::int64_t p : positions) {
-    for (const float f : frequencies) {
-      const double angle = static_cast<double>(static_cast<float>(p) * f);
-      cosines.push_back(static_cast<float>(scalar::ls_cos(angle)) * amplitude);
-      sines.push_back(static_cast<float>(scalar::ls_sin(angle)) * amplitude);
-    }
+// Rows, cosines and then sines, in blocks of neighbouring positions.
+struct RotaryTurns::Kept {
+  static constexpr std::int64_t kBlockRows = 256;
+  static constexpr std::size_t kMostBlocks = 256;
+  struct Block {
+    std::vector<float> rows;
+    std::bitset<kBlockRows> known;
+  };
+  std::mutex mutex;
+  std::unordered_map<std::int64_t, Block> blocks;
+};
+
+RotaryTurns::RotaryTurns(const RotaryConfig& config)
+    : frequencies_(rotary_frequencies(config)),
+      amplitude_(static_cast<float>(config.amplitude)),
+      kept_(std::make_shared<Kept>()) {}
+
+void RotaryTurns::compute(std::int64_t position, float* row) const {
+  for (std::size_t i = 0; i < frequencies_.size(); ++i) {
+    const double angle = static_cast<double>(static_cast<float>(position) * frequencies_[i]);
+    row[i] = static_cast<float>(scalar::ls_cos(angle)) * amplitude_;
+    row[frequencies_.size() + i] = static_cast<float>(scalar::ls_sin(angle)) * amplitude_;
   }
-  const Shape shape{static_cast<std::int64_t>(positions.size()), config.dims / 2};
-  return {Tensor::from(cosines, shape, device), Tensor::from(sines, shape, device)};
 }
 
-RopeTables rotary_tables(const RotaryConfig& config, std::int64_t first, std::int64_t length, Device device) {
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(length));
-  std::iota(positions.begin(), positions.end(), first);
-  return rotary_tables(config, positions, device);
+RopeTables RotaryTurns::at(std::span<const std::int64_t> positions, Device device) const {
+  const std::size_t half = frequencies_.size();
+  std::vector<float> cosines(positions.size() * half);
+  std::vector<float> sines(positions.size() * half);
+  {
+    // Nobody else could compute anything meanwhile but the same rows.
+    const std::lock_guard lock(kept_->mutex);
+    std::vector<float> passing(2 * half);  // a row that is not kept
+    std::vector<float*> rows(positions.size());
+    std::vector<std::size_t> missing;
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      const std::int64_t number = positions[i] / Kept::kBlockRows;
+      const auto place = static_cast<std::size_t>(positions[i] % Kept::kBlockRows);
+      auto found = kept_->blocks.find(number);
+      if (found == kept_->blocks.end()) {
+        if (kept_->blocks.size() >= Kept::kMostBlocks) continue;
+        found = kept_->blocks.emplace(number, Kept::Block{std::vector<float>(Kept::kBlockRows * 2 * half), {}}).first;
+      }
+      rows[i] = found->second.rows.data() + place * 2 * half;
+      if (found->second.known[place]) continue;
+      found->second.known.set(place);
+      missing.push_back(i);
+    }
+    by_threads(missing.size(), [&](std::size_t i) { compute(positions[missing[i]], rows[missing[i]]); });
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      const float* row = rows[i];
+      if (row == nullptr) {
+        compute(positions[i], passing.data());
+        row = passing.data();
+      }
+      std::copy_n(row, half, cosines.begin() + static_cast<std::ptrdiff_t>(i * half));
+      std::copy_n(row + half, half, sines.begin() + static_cast<std::ptrdiff_t>(i * half));
+    }
+  }
+  const Shape shape{static_cast<std::int64_t>(positions.size()), static_cast<std::int64_t>(half)};
+  return {Tensor::from(cosines, shape, device), Tensor::from(sines, shape, device)};
 }
 
 }  // namespace models

@@ -2,6 +2,7 @@
 // original code (transformers) rounds them, cosines and sines of those angles computed in f64 and rounded once.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -16,10 +17,21 @@ namespace models {
 /// One frequency for each pair of rotated elements.
 std::vector<float> rotary_frequencies(const RotaryConfig& config);
 
-/// For positions first ... first + length - 1.
-RopeTables rotary_tables(const RotaryConfig& config, std::int64_t first, std::int64_t length, Device device);
-/// Of any positions.
-RopeTables rotary_tables(const RotaryConfig& config, std::span<const std::int64_t> positions, Device device);
+/// Cosines and sines of positions, [positions, dims / 2]. Those that were asked for before are not computed again, up
+/// to some 65,000 positions. Any thread.
+class RotaryTurns {
+ public:
+  explicit RotaryTurns(const RotaryConfig& config);
+  RopeTables at(std::span<const std::int64_t> positions, Device device) const;
+
+ private:
+  struct Kept;
+  void compute(std::int64_t position, float* row) const;
+
+  std::vector<float> frequencies_;
+  float amplitude_;
+  std::shared_ptr<Kept> kept_;
+};
 
 }  // namespace models
 }  // namespace v0

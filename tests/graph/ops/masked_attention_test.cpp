@@ -6,12 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include <lockstep/shadow.h>
 
 #include "backends/backend.h"
+#include "graph/ops/attention_fused.h"
 #include "support/tensors.h"
 
 namespace lockstep {
@@ -26,10 +28,10 @@ Tensor numbers(const Shape& shape, std::uint64_t seed, bool special, DType dtype
 }
 
 // What the rows see: the first none, the last all but one of the keys.
-Tensor seen_keys(std::int64_t batches, std::int64_t keys) {
+Tensor seen_keys(std::int64_t batches, std::int64_t keys, double more = 0) {
   const double step = static_cast<double>((keys - 1) / std::max<std::int64_t>(batches - 1, 1));
   const Tensor last = arange(static_cast<double>(batches)).reshape({batches, 1, 1, 1}) * step;
-  return arange(static_cast<double>(keys)) < last;
+  return arange(static_cast<double>(keys)) < last + more;
 }
 
 Tensor attend_step(const StepSizes& s, Device device, bool special, std::optional<double> scale = std::nullopt,
@@ -79,6 +81,44 @@ TEST(MaskedAttention, BlocksOfKeys) {
 // Enough workgroups that each takes more columns, on a device of few units.
 TEST(MaskedAttention, ManyRows) {
   for (const std::int64_t heads : {4, 16}) expect_steps({12, heads, 2, 512, 64});
+}
+
+// So many heads of keys that a workgroup has all of one, on a large GPU too.
+TEST(MaskedAttention, ManyTexts) {
+  for (const std::int64_t repeats : {1, 6}) expect_steps({67, 4 * repeats, 4, 256, 32});
+  expect_steps({88, 6, 3, 512, 32}, true);
+  expect_steps({133, 2, 2, 256, 96}, false, -1.0);
+  for (const DType dtype : {DType::f16, DType::bf16}) expect_steps({67, 8, 4, 256, 32}, false, std::nullopt, dtype);
+}
+
+// With the promise of FiniteBehind nobody reads what it is about; the bits are the same.
+TEST(MaskedAttention, ManyTextsWithFiniteValuesBehind) {
+  const NoGrad no_gradients;
+  const auto attend = [](Device device, const StepSizes& s, DType dtype, double behind) {
+    AttentionOptions options;
+    options.enable_gqa = true;
+    const Tensor seen = seen_keys(s.batches, s.keys);
+    options.mask = seen.to(device);
+    const auto rows = [&](std::uint64_t seed) {
+      return numbers({s.batches, s.key_heads, s.keys, s.width}, seed, false);
+    };
+    // Vectors of 4 values of keys are read as a whole.
+    const Tensor values = where(seen_keys(s.batches, s.keys, 4).transpose(2, 3), rows(3), behind);
+    const graph::FiniteBehind promise;
+    return scaled_dot_product_attention(numbers({s.batches, s.heads, 1, s.width}, 1, false, dtype).to(device),
+                                        rows(2).to(dtype).to(device), values.to(dtype).to(device), options);
+  };
+  for (const StepSizes& s : {StepSizes{67, 16, 4, 512, 32}, {67, 8, 4, 256, 128}}) {
+    for (const DType dtype : {DType::f32, DType::f16}) {
+      same_everywhere([&](Device device) { return attend(device, s, dtype, 0.5); });
+      for (const Device device : test_devices()) {
+        if (!backend_of(device).has_masked_attention()) continue;
+        EXPECT_BITS_EQ(attend(device, s, dtype, std::numeric_limits<double>::quiet_NaN()),
+                       attend(device, s, dtype, 0.5))
+            << device.to_string();
+      }
+    }
+  }
 }
 
 TEST(MaskedAttention, SpecialValues) {

@@ -7,6 +7,7 @@
 #include <lockstep/error.h>
 
 #include "backends/gpu/renderer/attention_lanes.h"
+#include "backends/gpu/renderer/attention_rows.h"
 #include "backends/gpu/renderer/fast_parts.h"
 #include "backends/gpu/renderer/kinds.h"
 #include "core/assert.h"
@@ -35,8 +36,8 @@ class MaskedAttention {
 
   Rendered render() {
     scores_ = parts_.reserve(sizes_.batches * sizes_.heads * sizes_.keys, DType::f32);
-    const Rows keys = rows_of(kernel_.key);
-    const Rows values = rows_of(kernel_.value);
+    const AttentionRows keys = attention_rows(kernel_.key, parts_);
+    const AttentionRows values = attention_rows(kernel_.value, parts_);
     launches_.push_back(scores(keys));
     launches_.push_back(results(values));
     Rendered rendered = parts_.take();
@@ -45,39 +46,13 @@ class MaskedAttention {
   }
 
  private:
-  /// Keys or values as vectors of 4: as they lie, or a copy.
-  struct Rows {
-    const Input* input;
-    std::int64_t copy = -1;  ///< bytes of scratch memory in front of it
-    std::int64_t offset = 0;
-    Shape strides;
-  };
-  Rows rows_of(const Input& input) {
-    const View& view = input.view;
-    Rows rows{&input, -1, view.offset, view.strides};
-    bool lies = view.bounds.empty() && view.strides[3] == 1 && view.offset % 4 == 0;
-    for (int d = 0; d < 3; ++d) lies = lies && view.strides[d] % 4 == 0;
-    const std::int64_t farthest = sizes_.keys * std::abs(view.strides[2]);  // within a head, places are int
-    if (lies && farthest < std::int64_t{1} << 31) return rows;
-    rows.strides = View::contiguous(view.shape).strides;
-    rows.offset = 0;
-    rows.copy = parts_.reserve(view.shape.numel(), input.dtype);
-    const auto size = static_cast<std::int64_t>(size_of(input.dtype));
-    parts_.append_copy(input, view, rows.strides, rows.copy / size, input.dtype);
-    return rows;
-  }
-  std::string memory(Words& words, const Rows& rows) const {
-    return rows.copy < 0 ? words.memory(Patch::Kind::address, rows.input->slot)
-                         : words.memory(Patch::Kind::scratch, 0, rows.copy);
-  }
-
   /// What a unit reads of the rows: its part's first `count`, `bytes` of each; parts are `step` elements apart.
   struct Near {
     int count, bytes;
     std::int64_t step;
   };
   // The cache is far away, and but for one row nobody has written to it: it comes nearer while the launch before runs.
-  void ask_for(Lines& lines, Words& words, const Rows& rows, const Near& near) const {
+  void ask_for(Lines& lines, Words& words, const AttentionRows& rows, const Near& near) const {
     constexpr int kLine = 128;
     const auto of_row = static_cast<int>(over(near.bytes, kLine));
     lines.open("for (int e = thread_id; e < {}; e += {}) {{", near.count * of_row, kStepThreads);
@@ -89,7 +64,7 @@ class MaskedAttention {
 
   /// Opens the loop over units, `parts` for each head of the keys. Declares `heads`, which counts these over all
   /// batches, `batch`, `head` and `part`, and what of the rows is the same for all of a unit: `base`.
-  void open_units(Lines& lines, Words& words, std::int64_t parts, const Rows& rows, const Near& near) const {
+  void open_units(Lines& lines, Words& words, std::int64_t parts, const AttentionRows& rows, const Near& near) const {
     const std::int64_t units = this->units(parts);
     lines.add("int thread_id = int(THREAD);");
     lines.open("for (int unit = int(GROUP); unit < {}; unit += int(GROUPS)) {{", words.int32(units));
@@ -136,8 +111,8 @@ class MaskedAttention {
   // Where the scores of head h of a unit begin.
   std::string scores_of(const std::string& h) const { return fmt::format("(heads * {} + {}) * keys", repeats_, h); }
 
-  Launch scores(const Rows& keys) const;
-  Launch results(const Rows& values) const;
+  Launch scores(const AttentionRows& keys) const;
+  Launch results(const AttentionRows& values) const;
   void weigh(Lines& lines, int stage) const;
   int columns() const;
   Launch finished(Lines& lines, const Words& words, std::int64_t units) const {
@@ -160,7 +135,7 @@ class MaskedAttention {
 };
 
 // A thread follows the chain of one score; keys have come to shared memory by then.
-Launch MaskedAttention::scores(const Rows& keys) const {
+Launch MaskedAttention::scores(const AttentionRows& keys) const {
   const int vectors = width_ / 4;
   const int count = kStepKeys * vectors / kStepThreads;
   const int stride = width_ + 4;  // neighbours' vectors are in different banks
@@ -170,7 +145,7 @@ Launch MaskedAttention::scores(const Rows& keys) const {
   open_units(lines, words, parts, keys,
              {kStepKeys, width_ * static_cast<int>(size_of(keys.input->dtype)), kStepKeys * keys.strides[2]});
   lines.add("MEMORY query_at = {};", words.memory(Patch::Kind::address, kernel_.query.slot));
-  lines.add("MEMORY key_at = {};", memory(words, keys));
+  lines.add("MEMORY key_at = {};", keys.memory(words));
   lines.add("MEMORY mask_at = {};", words.memory(Patch::Kind::address, kernel_.mask.slot));
   lines.add("MEMORY scores_at = {};", words.memory(Patch::Kind::scratch, 0, scores_));
   lines.add("int first = part * {};", kStepKeys);
@@ -250,7 +225,7 @@ int MaskedAttention::columns() const {
   return columns;
 }
 
-Launch MaskedAttention::results(const Rows& values) const {
+Launch MaskedAttention::results(const AttentionRows& values) const {
   const int columns = this->columns();
   const int stage = kValuesAtOnce / columns;  // keys whose values are in shared memory
   const int vectors = columns / 4;
@@ -261,7 +236,7 @@ Launch MaskedAttention::results(const Rows& values) const {
   Lines lines;
   open_units(lines, words, width_ / columns, values,
              {stage, columns * static_cast<int>(size_of(values.input->dtype)), columns});
-  lines.add("MEMORY value_at = {};", memory(words, values));
+  lines.add("MEMORY value_at = {};", values.memory(words));
   lines.add("MEMORY scores_at = {};", words.memory(Patch::Kind::scratch, 0, scores_));
   lines.add("MEMORY out_at = {};", words.memory(Patch::Kind::address, kernel_.out));
   lines.add("base += LONG(part * {});", columns);
@@ -362,11 +337,27 @@ Launch MaskedAttention::results(const Rows& values) const {
 
 }  // namespace
 
+AttentionRows attention_rows(const Input& input, FastParts& parts) {
+  const View& view = input.view;
+  AttentionRows rows{&input, -1, view.offset, view.strides};
+  bool lies = view.bounds.empty() && view.strides[3] == 1 && view.offset % 4 == 0;
+  for (int d = 0; d < 3; ++d) lies = lies && view.strides[d] % 4 == 0;
+  const std::int64_t farthest = view.shape[2] * std::abs(view.strides[2]);  // within a head, places are int
+  if (lies && farthest < std::int64_t{1} << 31) return rows;
+  rows.strides = View::contiguous(view.shape).strides;
+  rows.offset = 0;
+  rows.copy = parts.reserve(view.shape.numel(), input.dtype);
+  const auto size = static_cast<std::int64_t>(size_of(input.dtype));
+  parts.append_copy(input, view, rows.strides, rows.copy / size, input.dtype);
+  return rows;
+}
+
 Rendered render_masked_attention(const AttentionKernel& kernel, const RenderLimits& limits) {
   const AttentionSizes& sizes = kernel.sizes;
   LOCKSTEP_ASSERT(kernel.masked && sizes.rows == 1 && sizes.keys % kBlock == 0 && sizes.keys <= order::kChunk);
   LOCKSTEP_ASSERT(sizes.width % kStepKeys == 0 && sizes.width <= 128 && sizes.heads / sizes.key_heads <= 8);
   if (limits.threads < kStepThreads) throw BackendError("attention of a step needs workgroups of 256 threads");
+  if (std::optional<Rendered> many = render_many_attention(kernel, limits)) return std::move(*many);
   return MaskedAttention(kernel, limits).render();
 }
 

@@ -19,7 +19,6 @@ namespace {
 constexpr std::int64_t kMostPieceScratch = std::int64_t{512} << 20;
 constexpr int kWarpgroup = 128;
 constexpr int kGroupColumns = 64;  ///< of weights, of a warpgroup
-constexpr int kResultsAtOnce = 8;  ///< of a thread
 
 /// Rows of a tile, groups of 64 columns, warpgroups that share a group's k.
 struct WarpgroupForm {
@@ -29,6 +28,8 @@ struct WarpgroupForm {
   int columns() const { return column_groups * kGroupColumns; }
   int summing() const { return column_groups * parts; }  ///< warpgroups
   int threads() const { return (1 + summing()) * kWarpgroup; }
+  /// Of a thread: what its epilogue reads is on its way together.
+  int results_at_once() const { return summing_registers() > 200 ? 16 : 8; }
   // What registers there are, of a thread that copies and of one that multiplies.
   int feeding_registers() const { return summing() == 4 ? 24 : summing() == 3 ? 32 : 40; }
   int summing_registers() const { return summing() == 4 ? 112 : summing() == 3 ? 160 : 232; }
@@ -113,49 +114,86 @@ class Q8Warpgroups {
   }
 
   Launch round_rows(std::int64_t first, std::int64_t count) const {
+    constexpr int kNeighbours = 8;
+    constexpr int kThreadsOfBlock = order::kQ8Block / kNeighbours;
     const std::int64_t row_tiles = over(count, form_.rows);
-    const std::int64_t rows = row_tiles * form_.rows;
-    const std::int64_t blocks = pieces_ * kQ8BlocksOfSum;
-    const int threads =
-        rows * blocks < std::int64_t{limits_.units} * limits_.threads * 2 ? kLeastThreads : limits_.threads;
+    const std::int64_t all = row_tiles * form_.rows * pieces_ * kQ8BlocksOfSum * kThreadsOfBlock;  // whole teams of 32
+    // Whatever the units of a product are that shares this launch (contraction_siblings.cpp).
+    constexpr std::int64_t kFew = 1 << 16;
+    const int threads = all < kFew ? kLeastThreads : limits_.threads;
     Words words;
     Lines lines;
     lines.add("MEMORY a_at = {};", words.memory(Patch::Kind::address, a_.input->slot));
     lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
     lines.add("int count = {};", words.int32(count));
-    lines.add("int rows = {};", words.int32(rows));
     lines.add("int row_tiles = {};", words.int32(row_tiles));
-    lines.add("int blocks = {};", words.int32(blocks));
-    open_rounding(lines, words, geometry_, a_, rows, first, threads);
+    lines.add("int all = {};", words.int32(all));
+    lines.open("for (int e = int(GROUP) * {0} + int(THREAD); e < all; e += int(GROUPS) * {0}) {{", threads);
+    lines.add("int row = {};", quotient(words, "e", pieces_ * kQ8BlocksOfSum * kThreadsOfBlock, false));
+    lines.add("int of_row = e - row * {};", words.int32(pieces_ * kQ8BlocksOfSum * kThreadsOfBlock));
+    lines.add("int quarter = of_row & {};", kThreadsOfBlock - 1);
+    lines.add("int block = of_row / {};", kThreadsOfBlock);
+    lines.add("int read = SELECT(row < count, row, count - 1);");
+    lines.add("{0} of_all = {0}(read) + {1};", index_, words.index(first, geometry_.wide));
+    load_neighbours(lines, words, geometry_, a_, "of_all",
+                    fmt::format("block * {} + {} * quarter", order::kQ8Block, kNeighbours), kNeighbours);
+    lines.add("UINT largest = 0u;");
+    lines.add("UNROLL");
+    lines.open("for (int k = 0; k < {}; k++) {{", kNeighbours);
+    lines.add("UINT magnitude = BITS(x[k]) & 0x7fffffffu;");
+    lines.add("largest = SELECT(magnitude > largest, magnitude, largest);");
+    lines.close();
+    lines.add("largest = LARGEST_OF_4(largest);");
+    lines.add("FLOAT scale = q8_scale(largest);");
+    lines.add("FLOAT inverse = FROM_BITS(0u);");
+    lines.add("if (scale > FROM_BITS(0u)) inverse = RECIPROCAL(scale);");
+    lines.add("UINT code[2];");
+    lines.add("int sum = 0;");
+    lines.add("UNROLL");
+    lines.open("for (int w = 0; w < 2; w++) {{");
+    lines.add("code[w] = 0u;");
+    lines.add("UNROLL");
+    lines.open("for (int i = 0; i < 4; i++) {{");
+    lines.add("int one = q8_code(x[4 * w + i], inverse);");
+    lines.add("sum += one;");
+    lines.add("code[w] = code[w] | (UINT(one) & 255u) << UINT(8 * i);");
+    lines.close();
+    lines.close();
+    if (kinds() == 2) {
+      lines.add("sum = SUM_OF_2(sum);");
+      lines.add("sum += int(NEAR_OTHER(float(sum), 2));");
+    }
+    lines.open("if (row >= count) {{");
+    lines.add("code[0] = 0u;");
+    lines.add("code[1] = 0u;");
+    lines.add("scale = FROM_BITS(0u);");
+    lines.add("sum = 0;");
+    lines.close();
     lines.add("int tile = row / {};", form_.rows);
     lines.add("int in_tile = row & {};", form_.rows - 1);
     lines.add("int of_piece = block & {};", kQ8BlocksOfSum - 1);
     lines.add("MEMORY to = scratch + ULONG((block / {} * row_tiles + tile) * {}) * ULONG(4);", kQ8BlocksOfSum,
               form_.rows * row_bytes_of_piece() / 4);
-    lines.add("int at = (of_piece / 4 * {} + in_tile) * 32;", form_.rows);
-    lines.add("int eighth = of_piece % 4 * 2;");
-    for (int v = 0; v < 2; ++v) {
-      lines.open("{{");
-      lines.add("UINT four[4];");
-      lines.add("UNROLL");
-      lines.add("for (int i = 0; i < 4; i++) four[i] = code[{} + i];", 4 * v);
-      lines.add("STORE4_U32(to, at + (eighth + {} ^ in_tile & 7) * 4, four)", v);
-      lines.close();
-    }
+    lines.add("int at = (of_piece / 4 * {} + in_tile) * 32 + (of_piece % 4 * 2 + quarter / 2 ^ in_tile & 7) * 4;",
+              form_.rows);
+    lines.add("at += (quarter & 1) * 2;");
+    lines.add("STORE_U32(to, at, code[0]);");
+    lines.add("STORE_U32(to, at + 1, code[1]);");
+    lines.open("if (quarter == 0) {{");
     // Of 16 rows, those that a thread of four has together.
     lines.add(
         "int place = {} + of_piece * {} + in_tile / 16 * 16 + (in_tile & 7) / 2 * 4 + (in_tile / 8 & 1) * 2 + "
         "(in_tile & 1);",
         form_.rows * kBlock / 4, form_.rows);
     lines.add("STORE_U32(to, place, BITS(scale));");
-    if (kinds() == 2) {
-      lines.add("STORE_U32(to, place + {}, BITS(float(half_sum[0] + half_sum[1])));", kQ8BlocksOfSum * form_.rows);
-    }
+    if (kinds() == 2) lines.add("STORE_U32(to, place + {}, BITS(float(sum)));", kQ8BlocksOfSum * form_.rows);
+    lines.close();
     lines.close();
     Launch result;
     result.text.body = lines.take();
     result.text.threads = threads;
-    result.groups = limits_.groups_for(over(rows * blocks, threads));
+    result.text.copies = true;  // for what threads of a block do together
+    result.groups = limits_.groups_for(over(all, threads));
     words.move_to(result);
     return result;
   }
@@ -260,7 +298,7 @@ class Q8Warpgroups {
     lines.close();
   }
 
-  // What the epilogue reads of eight results is on its way at once, before anything is computed.
+  // What the epilogue reads of several results is on its way at once, before anything is computed.
   void write_totals(Lines& lines, Words& words, ProgramWriter& writer) const {
     const Program& epilogue = kernel_.epilogue;
     std::set<int> loads, others, outputs;
@@ -268,10 +306,10 @@ class Q8Warpgroups {
       (epilogue.code[i].kind == Instruction::Kind::load ? loads : others).insert(static_cast<int>(i));
     }
     for (std::size_t o = 0; o < epilogue.outputs.size(); ++o) outputs.insert(static_cast<int>(o));
-    static_assert(kResultsAtOnce == 8);
+    const int at_once = form_.results_at_once();
     const auto each_result = [&] {
       lines.add("UNROLL");
-      lines.open("for (int q = 0; q < {}; q++) {{", kResultsAtOnce);
+      lines.open("for (int q = 0; q < {}; q++) {{", at_once);
       lines.add("int row = tile_m * {} + 8 * (j + q / 4) + 2 * (lane & 3) + (q & 1);", form_.rows);
       lines.add("{0} n = first_n + {0}(group * {1} + int(THREAD / 32u & 3u) * 16 + lane / 4 + (q >> 1 & 1) * 8);",
                 index_, kGroupColumns);
@@ -285,15 +323,16 @@ class Q8Warpgroups {
       writer.declare_places(lines, "e", "", 0, geometry_.k, instructions, stored, true);
     };
     lines.add("UNROLL_BY(1)");
-    lines.open("for (int j = 0; j < {}; j += 2) {{", form_.rows / 8);
-    lines.add("float4 of_rows = machine.total(group, j);");
-    lines.add("float4 of_next = machine.total(group, j + 1);");
-    lines.add(
-        "float totals[{}] = {{of_rows.x, of_rows.y, of_rows.z, of_rows.w, of_next.x, of_next.y, of_next.z, "
-        "of_next.w}};",
-        kResultsAtOnce);
+    lines.open("for (int j = 0; j < {}; j += {}) {{", form_.rows / 8, at_once / 4);
+    lines.add("float totals[{}];", at_once);
+    lines.add("UNROLL");
+    lines.open("for (int i = 0; i < {}; i++) {{", at_once / 4);
+    lines.add("float4 four = machine.total(group, j + i);");
+    for (const auto& [at, part] : {std::pair{0, "x"}, std::pair{1, "y"}, std::pair{2, "z"}, std::pair{3, "w"}})
+      lines.add("totals[4 * i + {}] = four.{};", at, part);
+    lines.close();
     if (!loads.empty()) {
-      for (const int i : loads) lines.add("{} loaded{}[{}];", type_name(writer.type_of(i)), i, kResultsAtOnce);
+      for (const int i : loads) lines.add("{} loaded{}[{}];", type_name(writer.type_of(i)), i, at_once);
       each_result();
       lines.add("row = SELECT(row < count, row, count - 1);");
       lines.add("n = SELECT(n < size_n, n, size_n - {}(1));", index_);
@@ -336,19 +375,21 @@ class Q8Warpgroups {
               form_.slots, piece_.bytes(), stride(), weights_.has_factors, weights_.has_offset);
     lines.add("machine.start(machine_memory);");
     lines.open("if (THREAD < {}u) {{", kWarpgroup);
+    // First of all: who copies gives registers back once its copies have arrived.
+    lines.add("FEWER_REGISTERS({})", form_.feeding_registers());
+    lines.open("{{");
     feed_early(lines, words, row_tiles);
+    lines.close();
     lines.add("machine.slot = 0;");
     lines.add("machine.parity = 0;");
-    lines.close();
     lines.add("AFTER_EARLIER()");
     lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
-    writer.declare_buffers(lines);
-    lines.open("if (THREAD < {}u) {{", kWarpgroup);
-    lines.add("FEWER_REGISTERS({})", form_.feeding_registers());
     feed(lines, words, row_tiles);
     lines.close();
     lines.open("else {{");
     lines.add("MORE_REGISTERS({})", form_.summing_registers());
+    lines.add("AFTER_EARLIER()");
+    writer.declare_buffers(lines);
     lines.add("machine.advance(int(THREAD / 128u - 1u) / {});", form_.column_groups);
     sum(lines, words, writer, row_tiles);
     lines.close();
