@@ -38,12 +38,6 @@ class Q8Tiles {
         a_("a", kernel.a, geometry.a, geometry, true),
         b_(b) {}
 
-  /// Where the weights begin.
-  static std::int64_t first_byte_of(const Side& b) {
-    const EncodingInfo& info = info_of(b.input->encoding);
-    return b.view.offset / static_cast<std::int64_t>(info.elements) * static_cast<std::int64_t>(info.bytes);
-  }
-
   Rendered render() {
     Rendered rendered;
     const std::int64_t row_bytes = geometry_.length + 4 * weights_.row_floats() * blocks();
@@ -460,7 +454,7 @@ std::optional<Rendered> render_q8_tiles(const ContractionKernel& kernel, const G
                     geometry.rows * geometry.length < kFarthest;
   const Side b("b", kernel.b_operand, geometry.b, geometry, false);
   if (!fits || !has_whole_blocks(b, geometry)) return std::nullopt;
-  const TileWeights weights(kernel.b_operand.encoding, Q8Tiles::first_byte_of(b));
+  const TileWeights weights(kernel.b_operand.encoding, first_byte_of(b));
   const std::optional<TeamForm> form = team_form(geometry, weights, limits);
   if (!form) return std::nullopt;
   return Q8Tiles(kernel, geometry, b, weights, *form, limits).render();

@@ -392,9 +392,7 @@ std::optional<Rendered> render_q8_warpgroups(const ContractionKernel& kernel, co
                     is_read_in_place(kernel.b_operand.encoding);
   const Side b("b", kernel.b_operand, geometry.b, geometry, false);
   if (!fits || !has_whole_blocks(b, geometry)) return std::nullopt;
-  const EncodingInfo& info = info_of(kernel.b_operand.encoding);
-  const std::int64_t first_byte =
-      b.view.offset / static_cast<std::int64_t>(info.elements) * static_cast<std::int64_t>(info.bytes);
+  const std::int64_t first_byte = first_byte_of(b);
   const TileWeights weights(kernel.b_operand.encoding, first_byte);
   if (!weights.is_aligned) return std::nullopt;
   Q8Warpgroups kernels(kernel, geometry, b, weights, first_byte, limits);
