@@ -305,7 +305,8 @@ TEST(Q8Numerics, ManyRowsWhoseKIsPartedAreTheRowsOfAFew) {
 TEST(Q8Numerics, ManyRowsOfManyColumnsAreTheRowsOfAFew) {
   for (const Device device : devices_with_tiles()) {
     for (const Encoding encoding : {Encoding::q4_0, Encoding::q6_k, Encoding::q2_k, Encoding::q4_k, Encoding::q8_0}) {
-      for (const std::int64_t rows : {14, 30, 64, 200}) check_many_rows(encoding, rows, {17000, 512}, false, device);
+      for (const std::int64_t rows : {14, 30, 64, 100, 200})
+        check_many_rows(encoding, rows, {17000, 512}, false, device);
     }
   }
 }

@@ -13,9 +13,20 @@ inline namespace v0 {
 namespace gpu {
 namespace {
 
-constexpr std::int64_t kMostMatrixScratch = std::int64_t{512} << 20;
-constexpr MatrixForm kFormOfFew = {2, 2, 1, 8};   // 32 x 32 outputs
-constexpr MatrixForm kFormOfMany = {4, 2, 1, 4};  // 64 x 32
+// With the time that an output takes, the last one's being 1 (an H200, 8192 x 8192 of q4_k): the more rows share what
+// is taken apart, and the more of them a team has, the less.
+struct RatedForm {
+  MatrixForm form;
+  double cost;
+};
+constexpr RatedForm kMatrixForms[] = {
+    {{2, 2, 1, 8}, 2.6},  // 32 x 32 outputs
+    {{1, 4, 2, 4}, 2.1},  // 32 x 64
+    {{2, 2, 2, 4}, 1.7},  // 64 x 32
+    {{1, 4, 4, 2}, 1.4},  // 64 x 64
+    {{2, 2, 4, 2}, 1.2},  // 128 x 32
+    {{4, 2, 4, 1}, 1.0},  // 256 x 32
+};
 
 std::vector<SharedArray> shared_arrays(const MatrixForm& form, const TileWeights& weights) {
   const int words = std::max(MatrixPlaces(form, weights).end * 4, form.rows() * form.columns());
@@ -33,10 +44,18 @@ bool make_fit(MatrixForm& form, const TileWeights& weights, const RenderLimits& 
   return false;
 }
 
+/// The form that takes least; fewer tiles than units take as long as one for each.
 std::optional<MatrixForm> form_for(const Geometry& geometry, const TileWeights& weights, const RenderLimits& limits) {
-  MatrixForm form = geometry.rows <= kFormOfFew.rows() ? kFormOfFew : kFormOfMany;
-  if (!make_fit(form, weights, limits)) return std::nullopt;
-  return form;
+  std::optional<MatrixForm> best;
+  double least = 0;
+  for (auto [form, cost] : kMatrixForms) {
+    const std::int64_t tiles = over(geometry.rows, form.rows()) * over(geometry.columns, form.columns());
+    cost *= static_cast<double>(std::max<std::int64_t>(tiles, limits.units) * form.rows() * form.columns());
+    if ((best && cost >= least) || !make_fit(form, weights, limits)) continue;
+    best = form;
+    least = cost;
+  }
+  return best;
 }
 
 class Q8Matrices {
@@ -58,7 +77,7 @@ class Q8Matrices {
   Rendered render() {
     Rendered rendered;
     const std::int64_t row_bytes = geometry_.length + 4 * weights_.row_floats() * blocks_;
-    const std::int64_t most = std::max<std::int64_t>(kMostMatrixScratch / row_bytes / form_.rows(), 1) * form_.rows();
+    const std::int64_t most = std::max<std::int64_t>(kMostRowBytes / row_bytes / form_.rows(), 1) * form_.rows();
     const std::int64_t part = std::min(over(geometry_.rows, form_.rows()) * form_.rows(), most);
     rendered.scratch_bytes = static_cast<std::size_t>(part * row_bytes);
     for (std::int64_t first = 0; first < geometry_.rows; first += part) {

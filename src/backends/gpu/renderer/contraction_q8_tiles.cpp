@@ -19,8 +19,6 @@ inline namespace v0 {
 namespace gpu {
 namespace {
 
-constexpr std::int64_t kMostTileScratch = std::int64_t{512} << 20;
-
 class Q8Tiles {
  public:
   Q8Tiles(const ContractionKernel& kernel, const Geometry& geometry, const Side& b, const TileWeights& weights,
@@ -41,7 +39,7 @@ class Q8Tiles {
   Rendered render() {
     Rendered rendered;
     const std::int64_t row_bytes = geometry_.length + 4 * weights_.row_floats() * blocks();
-    const std::int64_t most = std::max<std::int64_t>(kMostTileScratch / row_bytes / form_.rows(), 1) * form_.rows();
+    const std::int64_t most = std::max<std::int64_t>(kMostRowBytes / row_bytes / form_.rows(), 1) * form_.rows();
     const std::int64_t part = std::min(over(geometry_.rows, form_.rows()) * form_.rows(), most);
     rendered.scratch_bytes = static_cast<std::size_t>(part * row_bytes);
     for (std::int64_t first = 0; first < geometry_.rows; first += part) {

@@ -61,6 +61,9 @@ struct TeamForm {
 /// None where the device has too little shared memory.
 std::optional<TeamForm> team_form(const Geometry& geometry, const TileWeights& weights, const RenderLimits& limits);
 
+/// Of rounded rows in scratch memory: more of them are multiplied in parts.
+constexpr std::int64_t kMostRowBytes = std::int64_t{512} << 20;
+
 /// `count` rows, filled up to whole tiles, in scratch memory: codes [block][16 rows][thread][4 words], behind them, in
 /// words, floats [which][block][16 rows][8][2]. In order: codes [block][row][8 words], floats [which][block][row].
 struct RowLayout {

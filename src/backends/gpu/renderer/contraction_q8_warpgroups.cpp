@@ -16,7 +16,6 @@ inline namespace v0 {
 namespace gpu {
 namespace {
 
-constexpr std::int64_t kMostPieceScratch = std::int64_t{512} << 20;
 constexpr int kWarpgroup = 128;
 constexpr int kGroupColumns = 64;  ///< of weights, of a warpgroup
 constexpr int kResultsAtOnce = 8;  ///< of a thread
@@ -64,7 +63,7 @@ class Q8Warpgroups {
   Rendered render() {
     Rendered rendered;
     const std::int64_t row_bytes = row_bytes_of_piece() * pieces_;
-    const std::int64_t most = std::max<std::int64_t>(kMostPieceScratch / row_bytes / form_.rows, 1) * form_.rows;
+    const std::int64_t most = std::max<std::int64_t>(kMostRowBytes / row_bytes / form_.rows, 1) * form_.rows;
     const std::int64_t part = std::min(over(geometry_.rows, form_.rows) * form_.rows, most);
     rendered.scratch_bytes = static_cast<std::size_t>(part * row_bytes);
     for (std::int64_t first = 0; first < geometry_.rows; first += part) {
