@@ -7,12 +7,14 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backends/backend.h"
 #include "backends/gpu/apis.h"
 #include "backends/gpu/backend.h"
 #include "backends/gpu/replay.h"
 #include "support/soft_matrices.h"
+#include "support/tensors.h"
 
 namespace lockstep::test {
 
@@ -78,6 +80,25 @@ inline std::optional<Device> device_with(const ByteProducts& products, Device de
     return limited;
   }
   return std::nullopt;
+}
+
+/// The GPUs under test as devices that have other products.
+struct Limited {
+  Device device;
+  std::string what;
+};
+inline const std::vector<Limited>& limited_devices() {
+  static const std::vector<Limited> all = [] {
+    std::vector<Limited> made;
+    for (const Device device : test_devices()) {
+      for (const ByteProducts& products : kByteProducts) {
+        const std::optional<Device> limited = device_with(products, device);
+        if (limited) made.push_back({*limited, device.to_string() + " with " + products.name});
+      }
+    }
+    return made;
+  }();
+  return all;
 }
 
 }  // namespace lockstep::test

@@ -26,6 +26,7 @@ int soft_dot(Bytes rows, Bytes columns, int place) {
 }
 #define MULTIPLY_MATRICES(m, rows, columns) for (int e_ = 0; e_ < 8; e_++) m[e_] += soft_dot(rows, columns, PLACE_OF_SUM(e_));
 #define PUT_FOUR(s, i, words4) s[i] = uvec4(words4[0], words4[1], words4[2], words4[3]);
+#define TAKE_FOUR(s, i, words4) { uvec4 v = s[i]; words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }
 #define WORD_OF_FOURS(s, i) s[(i) >> 2][(i) & 3]
 )";
   return text.insert(text.find("layout(local_size_x"), kWords);

@@ -61,7 +61,8 @@
 //   TAKE_SUMS(m, s, i, step) 16 rows of 16 int
 //   FILL_SUMS(m, value)      m = value everywhere
 //   MULTIPLY_MATRICES(m, rows, columns)  m += rows * columns. These are statements, without a semicolon
-//   PUT_FOUR(s, i, w)        the i-th four words of s = UINT w[4]; WORD_OF_FOURS(s, i) its i-th word (UINT)
+//   PUT_FOUR(s, i, w)        the i-th four words of s = UINT w[4]; TAKE_FOUR(s, i, w) and back; WORD_OF_FOURS(s, i) its
+//                            i-th word (UINT)
 //   DOT4(x, y, sum)          sum (int) and the products of four signed bytes each of two words
 //   FMA_OF_SUMS(x, y, z)     FMA_EXACT of factors that may be subnormal themselves, as those of a contraction are not
 #pragma once

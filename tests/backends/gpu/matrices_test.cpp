@@ -1,5 +1,5 @@
-// Blocked products by cooperative matrices of bytes: which they are, and that shaderc takes both extensions' texts
-// where it knows the extension. That their results are right, blocked_forms_test.cpp shows.
+// Products by cooperative matrices of bytes: which they are, and that shaderc takes both extensions' texts where it
+// knows the extension. That their results are right, blocked_forms_test.cpp and q8_forms_test.cpp show.
 #include "backends/gpu/vulkan/matrices.h"
 
 #include <gtest/gtest.h>
@@ -28,6 +28,16 @@ Kernel blocked_product(std::int64_t m, std::int64_t n, std::int64_t k) {
   return kernel;
 }
 
+Kernel q8_product(std::int64_t m, std::int64_t n, std::int64_t k, Encoding encoding) {
+  ContractionKernel kernel = std::get<ContractionKernel>(blocked_product(m, n, k));
+  kernel.numerics = Numerics::q8;
+  kernel.a.dtype = DType::f32;
+  kernel.b_operand = {.slot = 1, .dtype = DType::f32, .view = View::contiguous({n, k}).permuted({1, 0})};
+  kernel.b_operand.encoding = encoding;
+  kernel.epilogue.outputs[0].dtype = DType::f32;
+  return kernel;
+}
+
 RenderLimits with_matrices(std::size_t shared_bytes) {
   RenderLimits limits{.units = 96, .shared_bytes = shared_bytes};
   limits.arithmetic.fma_keeps_subnormals = false;
@@ -49,6 +59,22 @@ TEST(Matrices, MultiplyTilesWhereThereAreEnough) {
   EXPECT_FALSE(render(blocked_product(300, 200, 1000), with_matrices(16 << 10)).launches.back().text.byte_matrices);
 }
 
+TEST(Matrices, MultiplyManyRowsByPackedWeights) {
+  for (const Encoding encoding : {Encoding::q4_0, Encoding::q6_k, Encoding::q2_k, Encoding::q8_0, Encoding::q4_k}) {
+    for (const std::int64_t rows : {9, 33, 64, 65, 1000}) {
+      const Rendered rendered = render(q8_product(rows, 3000, 512, encoding), with_matrices(48 << 10));
+      ASSERT_EQ(rendered.launches.size(), 2U);  // activations are rounded first
+      EXPECT_TRUE(rendered.launches[1].text.byte_matrices);
+      EXPECT_LE(shared_bytes_of(rendered.launches[1].text), std::size_t{48} << 10);
+    }
+    for (const auto& [rows, k] : {std::pair<std::int64_t, std::int64_t>{8, 512}, {64, 768 + 32}}) {
+      if (info_of(encoding).elements == 256 && k % 256 != 0) continue;
+      const Rendered other = render(q8_product(rows, 3000, k, encoding), with_matrices(48 << 10));
+      EXPECT_FALSE(other.launches.back().text.byte_matrices) << rows;
+    }
+  }
+}
+
 TEST(Matrices, TextsCompileInBothLanguages) {
   if (!shaderc().is_usable()) GTEST_SKIP() << shaderc().problem();
   for (const auto& [matrices, extension] : {std::pair{vulkan::Matrices::nv, "GL_NV_integer_cooperative_matrix"},
@@ -56,9 +82,12 @@ TEST(Matrices, TextsCompileInBothLanguages) {
     if (!shaderc().knows(extension)) continue;  // Debian 12's knows the first alone
     for (const std::size_t shared : {std::size_t{32} << 10, std::size_t{48} << 10}) {
       const RenderLimits limits = with_matrices(shared);
-      for (const Launch& launch : render(blocked_product(300, 200, 1000), limits).launches) {
-        const std::string source = vulkan_source(launch.text, limits.arithmetic, 32, vulkan::matrices_text(matrices));
-        EXPECT_NO_THROW(shaderc().compile(source)) << extension << "\n" << source;
+      for (const Kernel& kernel : {blocked_product(300, 200, 1000), q8_product(40, 200, 512, Encoding::q4_k),
+                                   q8_product(300, 4000, 512, Encoding::q6_k)}) {
+        for (const Launch& launch : render(kernel, limits).launches) {
+          const std::string source = vulkan_source(launch.text, limits.arithmetic, 32, vulkan::matrices_text(matrices));
+          EXPECT_NO_THROW(shaderc().compile(source)) << extension << "\n" << source;
+        }
       }
     }
   }

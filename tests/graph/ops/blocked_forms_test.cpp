@@ -1,7 +1,6 @@
 // Products in blocked numerics by each of the instructions that GPUs have for them: a device that has more is told that
 // it has less. Bits are those of the CPU.
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,24 +14,8 @@
 namespace lockstep {
 namespace {
 
-/// The GPUs under test as devices that have other products.
-struct Limited {
-  Device device;
-  std::string what;
-};
-const std::vector<Limited>& limited_devices() {
-  static const std::vector<Limited> all = [] {
-    std::vector<Limited> made;
-    for (const Device device : test_devices()) {
-      for (const test::ByteProducts& products : test::kByteProducts) {
-        const std::optional<Device> limited = test::device_with(products, device);
-        if (limited) made.push_back({*limited, device.to_string() + " with " + products.name});
-      }
-    }
-    return made;
-  }();
-  return all;
-}
+using test::Limited;
+using test::limited_devices;
 
 class BlockedForms : public ::testing::Test {
  protected:

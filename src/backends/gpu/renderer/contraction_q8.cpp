@@ -1,8 +1,9 @@
 // Contractions in q8 numerics (docs/numerics.md section 14). Few rows have a form of their own
 // (contraction_packed_few.cpp), and many ones where the device multiplies bytes by tensor cores
-// (contraction_q8_tiles.cpp). Else one kernel rounds the activations and writes them to scratch memory, per row and
-// block of 32: eight words of four codes [block][word][row], the scale and the sums of codes of either half
-// [block][row]. Then workgroups multiply tiles, whose weights they take apart into shared memory.
+// (contraction_q8_tiles.cpp) or cooperative matrices (contraction_q8_matrices.cpp). Else one kernel rounds the
+// activations and writes them to scratch memory, per row and block of 32: eight words of four codes [block][word][row],
+// the scale and the sums of codes of either half [block][row]. Then workgroups multiply tiles, whose weights they take
+// apart into shared memory.
 #include <algorithm>
 #include <utility>
 
@@ -384,6 +385,7 @@ Rendered render_q8(const ContractionKernel& kernel, const Geometry& geometry, co
   if (std::optional<Rendered> few = render_packed_few(kernel, geometry, limits)) return std::move(*few);
   if (std::optional<Rendered> wide = render_q8_warpgroups(kernel, geometry, limits)) return std::move(*wide);
   if (std::optional<Rendered> tiles = render_q8_tiles(kernel, geometry, limits)) return std::move(*tiles);
+  if (std::optional<Rendered> matrices = render_q8_matrices(kernel, geometry, limits)) return std::move(*matrices);
   return Q8Contraction(kernel, geometry, limits).render();
 }
 

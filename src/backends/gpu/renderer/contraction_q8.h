@@ -45,6 +45,10 @@ std::optional<Rendered> render_q8_warpgroups(const ContractionKernel& kernel, co
 std::optional<Rendered> render_q8_tiles(const ContractionKernel& kernel, const Geometry& geometry,
                                         const RenderLimits& limits);
 
+/// The same by cooperative matrices of bytes (contraction_q8_matrices.cpp).
+std::optional<Rendered> render_q8_matrices(const ContractionKernel& kernel, const Geometry& geometry,
+                                           const RenderLimits& limits);
+
 }  // namespace gpu
 }  // namespace v0
 }  // namespace lockstep

@@ -38,6 +38,11 @@ double cost_of(const TeamForm& form, const Geometry& geometry, const TileWeights
 
 }  // namespace
 
+std::int64_t first_byte_of(const Side& b) {
+  const EncodingInfo& info = info_of(b.input->encoding);
+  return b.view.offset / static_cast<std::int64_t>(info.elements) * static_cast<std::int64_t>(info.bytes);
+}
+
 TileWeights::TileWeights(Encoding encoding_of, std::int64_t first_byte)
     : encoding(encoding_of),
       piece(encoding),

@@ -1,5 +1,5 @@
 // Activations of q8 products by integer tensor cores, rounded: codes lie in the order in which a team's threads hold a
-// left operand of 16 rows and 32 k (cuda/byte_products.h).
+// left operand of 16 rows and 32 k (cuda/byte_products.h), or row by row.
 #include "backends/gpu/renderer/contraction_q8_tiles.h"
 
 namespace lockstep {
@@ -22,18 +22,27 @@ Launch round_rows(const Geometry& geometry, const Side& a, std::int64_t first, c
   lines.add("int blocks = {};", words.int32(layout.blocks));
   lines.add("int floats_begin = blocks * rows * {};", kWordsOfBlock);
   open_rounding(lines, words, geometry, a, rows, first, threads);
-  lines.add("int tile = row / {};", kFragmentRows);
-  lines.add("int side = row / 8 & 1;");
-  lines.add("UNROLL");
-  lines.open("for (int w = 0; w < {}; w++) {{", kWordsOfBlock);
-  lines.add("int lane = (row & 7) * 4 + (w & 3);");
-  lines.add("STORE_U32(scratch, ((block * row_tiles + tile) * {} + lane) * 4 + side + 2 * (w / 4), code[w]);", kTeam);
-  lines.close();
+  if (layout.in_order) {
+    for (int half = 0; half < 2; ++half) {
+      lines.open("{{");
+      lines.add("UINT four[4];");
+      lines.add("UNROLL");
+      lines.add("for (int w = 0; w < 4; w++) four[w] = code[{} + w];", half * 4);
+      lines.add("STORE4_U32(scratch, (block * rows + row) * {} + {}, four)", kWordsOfBlock, half * 4);
+      lines.close();
+    }
+  } else {
+    lines.add("int tile = row / {};", kFragmentRows);
+    lines.add("int side = row / 8 & 1;");
+    lines.add("UNROLL");
+    lines.open("for (int w = 0; w < {}; w++) {{", kWordsOfBlock);
+    lines.add("int lane = (row & 7) * 4 + (w & 3);");
+    lines.add("STORE_U32(scratch, ((block * row_tiles + tile) * {} + lane) * 4 + side + 2 * (w / 4), code[w]);", kTeam);
+    lines.close();
+  }
+  const std::string of_row = layout.in_order ? "row" : fmt::format("tile * {} + (row & 7) * 2 + side", kFragmentRows);
   const auto store_float = [&](int which, const std::string& value) {
-    lines.add(
-        "STORE_U32(scratch, floats_begin + (({} * blocks + block) * row_tiles + tile) * {} + (row & 7) * 2 + side, "
-        "{});",
-        which, kFragmentRows, value);
+    lines.add("STORE_U32(scratch, floats_begin + ({} * blocks + block) * rows + {}, {});", which, of_row, value);
   };
   store_float(0, "BITS(scale)");
   if (sums == 1) store_float(1, "BITS(float(half_sum[0] + half_sum[1]))");

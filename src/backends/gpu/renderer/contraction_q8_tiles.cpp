@@ -19,8 +19,6 @@ inline namespace v0 {
 namespace gpu {
 namespace {
 
-constexpr std::int64_t kMostTileScratch = std::int64_t{512} << 20;
-
 class Q8Tiles {
  public:
   Q8Tiles(const ContractionKernel& kernel, const Geometry& geometry, const Side& b, const TileWeights& weights,
@@ -38,16 +36,10 @@ class Q8Tiles {
         a_("a", kernel.a, geometry.a, geometry, true),
         b_(b) {}
 
-  /// Where the weights begin.
-  static std::int64_t first_byte_of(const Side& b) {
-    const EncodingInfo& info = info_of(b.input->encoding);
-    return b.view.offset / static_cast<std::int64_t>(info.elements) * static_cast<std::int64_t>(info.bytes);
-  }
-
   Rendered render() {
     Rendered rendered;
     const std::int64_t row_bytes = geometry_.length + 4 * weights_.row_floats() * blocks();
-    const std::int64_t most = std::max<std::int64_t>(kMostTileScratch / row_bytes / form_.rows(), 1) * form_.rows();
+    const std::int64_t most = std::max<std::int64_t>(kMostRowBytes / row_bytes / form_.rows(), 1) * form_.rows();
     const std::int64_t part = std::min(over(geometry_.rows, form_.rows()) * form_.rows(), most);
     rendered.scratch_bytes = static_cast<std::size_t>(part * row_bytes);
     for (std::int64_t first = 0; first < geometry_.rows; first += part) {
@@ -460,7 +452,7 @@ std::optional<Rendered> render_q8_tiles(const ContractionKernel& kernel, const G
                     geometry.rows * geometry.length < kFarthest;
   const Side b("b", kernel.b_operand, geometry.b, geometry, false);
   if (!fits || !has_whole_blocks(b, geometry)) return std::nullopt;
-  const TileWeights weights(kernel.b_operand.encoding, Q8Tiles::first_byte_of(b));
+  const TileWeights weights(kernel.b_operand.encoding, first_byte_of(b));
   const std::optional<TeamForm> form = team_form(geometry, weights, limits);
   if (!form) return std::nullopt;
   return Q8Tiles(kernel, geometry, b, weights, *form, limits).render();

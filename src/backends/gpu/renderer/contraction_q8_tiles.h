@@ -17,6 +17,9 @@ constexpr int kFragmentRows = 16;
 constexpr int kFragmentColumns = 8;
 constexpr int kTeam = 32;
 
+/// Where packed weights begin.
+std::int64_t first_byte_of(const Side& b);
+
 /// What a tile needs to know of its weights' encoding, and of where they begin.
 struct TileWeights {
   TileWeights(Encoding encoding_of, std::int64_t first_byte);
@@ -58,10 +61,14 @@ struct TeamForm {
 /// None where the device has too little shared memory.
 std::optional<TeamForm> team_form(const Geometry& geometry, const TileWeights& weights, const RenderLimits& limits);
 
+/// Of rounded rows in scratch memory: more of them are multiplied in parts.
+constexpr std::int64_t kMostRowBytes = std::int64_t{512} << 20;
+
 /// `count` rows, filled up to whole tiles, in scratch memory: codes [block][16 rows][thread][4 words], behind them, in
-/// words, floats [which][block][16 rows][8][2].
+/// words, floats [which][block][16 rows][8][2]. In order: codes [block][row][8 words], floats [which][block][row].
 struct RowLayout {
   std::int64_t count, blocks, fragments;  ///< fragments: of 16 rows
+  bool in_order = false;
   std::int64_t code_words() const { return blocks * fragments * kFragmentRows * kWordsOfBlock; }
 };
 /// Rounds rows [first, first + count) of the activations.

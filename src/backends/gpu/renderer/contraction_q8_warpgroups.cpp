@@ -16,7 +16,6 @@ inline namespace v0 {
 namespace gpu {
 namespace {
 
-constexpr std::int64_t kMostPieceScratch = std::int64_t{512} << 20;
 constexpr int kWarpgroup = 128;
 constexpr int kGroupColumns = 64;  ///< of weights, of a warpgroup
 
@@ -65,7 +64,7 @@ class Q8Warpgroups {
   Rendered render() {
     Rendered rendered;
     const std::int64_t row_bytes = row_bytes_of_piece() * pieces_;
-    const std::int64_t most = std::max<std::int64_t>(kMostPieceScratch / row_bytes / form_.rows, 1) * form_.rows;
+    const std::int64_t most = std::max<std::int64_t>(kMostRowBytes / row_bytes / form_.rows, 1) * form_.rows;
     const std::int64_t part = std::min(over(geometry_.rows, form_.rows) * form_.rows, most);
     rendered.scratch_bytes = static_cast<std::size_t>(part * row_bytes);
     for (std::int64_t first = 0; first < geometry_.rows; first += part) {
@@ -433,9 +432,7 @@ std::optional<Rendered> render_q8_warpgroups(const ContractionKernel& kernel, co
                     is_read_in_place(kernel.b_operand.encoding);
   const Side b("b", kernel.b_operand, geometry.b, geometry, false);
   if (!fits || !has_whole_blocks(b, geometry)) return std::nullopt;
-  const EncodingInfo& info = info_of(kernel.b_operand.encoding);
-  const std::int64_t first_byte =
-      b.view.offset / static_cast<std::int64_t>(info.elements) * static_cast<std::int64_t>(info.bytes);
+  const std::int64_t first_byte = first_byte_of(b);
   const TileWeights weights(kernel.b_operand.encoding, first_byte);
   if (!weights.is_aligned) return std::nullopt;
   Q8Warpgroups kernels(kernel, geometry, b, weights, first_byte, limits);

@@ -27,6 +27,7 @@ using KhrQuery = VkResult(VKAPI_PTR*)(VkPhysicalDevice, std::uint32_t*, KhrPrope
 
 constexpr const char* kFoursText =
     R"(#define PUT_FOUR(s, i, words4) s[i] = uvec4(words4[0], words4[1], words4[2], words4[3]);
+#define TAKE_FOUR(s, i, words4) { uvec4 v = s[i]; words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }
 #define WORD_OF_FOURS(s, i) s[(i) >> 2][(i) & 3]
 )";
 
