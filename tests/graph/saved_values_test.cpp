@@ -1,5 +1,7 @@
 // What gradients read is saved once: a window that fills in the middle of a step neither loses nor recomputes it, nor
 // keeps more than computing op by op would.
+#include <functional>
+
 #include <gtest/gtest.h>
 
 #include <lockstep/lockstep.h>
@@ -91,6 +93,38 @@ TEST(SavedValues, WidenedOnesAreKeptAsNarrowAsTheyWere) {
     for (std::size_t i = 0; i < eager.gradients.size(); ++i) EXPECT_BITS_EQ(run.gradients[i], eager.gradients[i]);
     // Where a window ends, some are there as well.
     EXPECT_LE(run.peak, nodes == 12 ? eager.peak + eager.peak / 4 : eager.peak / 2);
+  }
+}
+
+// Bytes that a value and its gradients keep once it is there.
+std::size_t kept_by(const std::function<Tensor()>& make) {
+  const std::size_t live = memory_statistics().live;
+  const Tensor value = make().eval();
+  return memory_statistics().live - live;
+}
+
+TEST(SavedValues, ReluKeepsItsResultAlone) {
+  const Tensor x = random_tensor({512, 300}, DType::f32, 8).eval();
+  const Tensor w = requires_grad(random_tensor({300, 512}, DType::f32, 9).eval());
+  const std::size_t bytes = 512 * 512 * sizeof(float);
+  EXPECT_LT(kept_by([&] { return relu(matmul(x, w)); }), bytes + bytes / 2);
+}
+
+// Few weights are kept where all of them are made at once; gradients that have a history compute them again.
+TEST(SavedValues, AttentionKeepsFewWeightsAndGradientsAreTheSame) {
+  for (const std::int64_t keys : {60, 100}) {
+    const auto operand = [](std::int64_t positions, std::uint64_t seed) {
+      return requires_grad(random_tensor({2, 3, positions, 16}, DType::f32, seed).eval());
+    };
+    const Tensor q = operand(keys, 10), k = operand(keys, 11), v = operand(keys, 12);
+    const auto attention = [&] { return scaled_dot_product_attention(q, k, v, {.causal = true}); };
+    const std::size_t weights = static_cast<std::size_t>(2 * 3 * keys * keys) * sizeof(float);
+    const std::size_t result = static_cast<std::size_t>(2 * 3 * keys * 16) * sizeof(float);
+    EXPECT_EQ(kept_by(attention) >= result + weights, keys == 60) << keys;
+    const Tensor loss = sum(attention() * random_tensor({2, 3, keys, 16}, DType::f32, 13));
+    const std::vector<Tensor> once = gradients(loss, {q, k, v}, {.retain_graph = true});
+    const std::vector<Tensor> again = gradients(loss, {q, k, v}, {.create_graph = true});
+    for (std::size_t i = 0; i < once.size(); ++i) EXPECT_BITS_EQ(once[i], again[i]);
   }
 }
 

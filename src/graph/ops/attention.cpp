@@ -23,11 +23,14 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
   const DType to = autocast_dtype();
   if (is_autocasting()) return with_autocast(to, scaled_dot_product_attention, query, key, value, options);
   const Numerics numerics = query.is_scalar() ? Numerics::exact : numerics_of(query.tensor().dtype());
+  const bool are_tensors = !query.is_scalar() && !key.is_scalar() && !value.is_scalar();
+  const bool is_traced = are_tensors && is_tracing({&query.tensor(), &key.tensor(), &value.tensor()});
   bool begins = false;
   const std::pair<Tensor, Tensor> both = [&]() -> std::pair<Tensor, Tensor> {
     const NoGrad no_grad;
     const InnerNumerics inner(numerics);
     const AttentionCall attention(query, key, value, options);
+    if (is_traced && keeps_weights(attention)) return attention_and_weights(attention);
     if (is_fused(attention)) {
       begins = is_much(attention);
       return fused_attention(attention);
@@ -36,7 +39,7 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
     return {attention_in_blocks(attention), Tensor()};
   }();
   const Tensor& result = both.first;
-  const Tensor& made = both.second;  // by a fused kernel, for its gradients
+  const Tensor& made = both.second;  // by a fused kernel, for its gradients; on the host weights
   const std::int64_t rows = query.tensor().shape()[query.tensor().rank() - 2];
   const std::int64_t keys = key.tensor().shape()[key.tensor().rank() - 2];
   const bool aligned = options.alignment == CausalAlignment::top_left || rows == keys;
@@ -61,9 +64,12 @@ Tensor scaled_dot_product_attention(const Operand& query, const Operand& key, co
         const AttentionCall attention({q}, {k}, {v}, options);
         // Gradients of gradients are those of the composition.
         const bool is_last = !is_tracing({&q, &k, &v, &g, &out});
+        if (made.defined() && is_last && numerics == Numerics::exact) {
+          return attention_gradients(attention, g, out, wanted, made);
+        }
         return made.defined() && is_last && has_fused_gradients(attention, g)
                    ? fused_attention_gradients(attention, g, made)
-                   : attention_gradients(attention, g, out, wanted);
+                   : attention_gradients(attention, g, out, wanted, Tensor());
       },
       true);
 }

@@ -40,7 +40,9 @@ class AttentionBlocks {
   explicit AttentionBlocks(const AttentionCall& call)
       : call_(call), block_bytes_(block_bytes_on(call.query.device())) {}
 
-  Tensor run() {
+  /// `weights`: where to leave those of all rows, if they are made in one block.
+  Tensor run(Tensor* weights = nullptr) {
+    kept_ = weights;
     if (call_.result_shape().numel() == 0)
       return zeros(call_.result_shape(), {call_.query.dtype(), call_.query.device()});
     std::vector<Range> ranges = all_indices();
@@ -58,7 +60,10 @@ class AttentionBlocks {
     return output_;
   }
 
-  std::vector<Tensor> gradients(const Tensor& upstream, const Tensor& result, const std::vector<bool>& wanted) {
+  /// `weights`: what run() left, or nothing.
+  std::vector<Tensor> gradients(const Tensor& upstream, const Tensor& result, const std::vector<bool>& wanted,
+                                const Tensor& weights) {
+    made_ = weights;
     const int lead = call_.lead.rank();
     const DType type = wide(call_.query.dtype());
     const auto split = [&](const Tensor& tensor) {
@@ -176,6 +181,7 @@ class AttentionBlocks {
     }
     // value joins in the dtype of the weights; in fast numerics they in its.
     Tensor weights = weights_of(ranges, rows, keys).weights;
+    if (kept_ != nullptr && rows.size() == call_.rows && walk_of(call_.rows).dims == 0) *kept_ = weights;
     if (numerics_of(weights.dtype()) == Numerics::fast) weights = cast(weights, call_.value.dtype());
     const Tensor v = part_of(call_.value, ranges).narrow(lead, keys.first, keys.size());
     const Tensor product =
@@ -243,7 +249,7 @@ class AttentionBlocks {
     const Range rows{0, call_.rows};
     const Range keys{keys_of({0, 1}).first, keys_of({call_.rows - 1, call_.rows}).last};
     if (keys.size() <= 0) return;
-    const auto [weights, capped] = weights_of(ranges, rows, keys);
+    const auto [weights, capped] = made_.defined() ? Weights{made_, Tensor()} : weights_of(ranges, rows, keys);
     const DType type = weights.dtype();
     const Tensor g = part_of(upstream_, ranges);
     const Tensor k = cast(part_of(call_.key, ranges).narrow(lead, keys.first, keys.size()), type);
@@ -291,11 +297,13 @@ class AttentionBlocks {
   const std::int64_t block_bytes_;
   std::int64_t block_rows_ = kTileRows;
   Tensor output_;
+  Tensor* kept_ = nullptr;
 
   // While gradients are computed, in the working dtype.
   Tensor upstream_;      ///< [lead..., repeats, L, V]
   Tensor shares_;        ///< [lead..., repeats, L, 1]
   Tensor gradients_[4];  ///< of query, key, value, mask
+  Tensor made_;          ///< weights that are there already
 };
 
 }  // namespace
@@ -304,9 +312,21 @@ Tensor attention_in_blocks(const AttentionCall& call) {
   return AttentionBlocks(call).run();
 }
 
+bool keeps_weights(const AttentionCall& call) {
+  const std::int64_t kept = call.query.shape().back() + call.value.shape().back();
+  return is_host(call.query.device()) && call.query.dtype() == DType::f32 && call.keys <= 2 * kept &&
+         !(call.options.softcap > 0) && numerics_of(DType::f32) == Numerics::exact;
+}
+
+std::pair<Tensor, Tensor> attention_and_weights(const AttentionCall& call) {
+  std::pair<Tensor, Tensor> both;
+  both.first = AttentionBlocks(call).run(&both.second);
+  return both;
+}
+
 std::vector<Tensor> attention_gradients(const AttentionCall& call, const Tensor& upstream, const Tensor& result,
-                                        const std::vector<bool>& wanted) {
-  return AttentionBlocks(call).gradients(upstream, result, wanted);
+                                        const std::vector<bool>& wanted, const Tensor& weights) {
+  return AttentionBlocks(call).gradients(upstream, result, wanted, weights);
 }
 
 }  // namespace graph

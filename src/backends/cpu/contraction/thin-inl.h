@@ -272,54 +272,56 @@ template <int kRows> void thin_columns(const ThinArgs& args) {
   }
 }
 
-// kPieces vectors of columns that lie in panels: as many sums that wait for nothing but themselves.
-template <int kRows, int kPieces> HWY_INLINE void thin_panel_pieces(const ThinArgs& args, std::int64_t piece) {
+// kPieces vectors of columns that lie in panels, for `count` terms from k on: as many sums that wait for nothing but
+// themselves.
+template <int kRows, int kPieces>
+HWY_INLINE void thin_panel_pieces(const ThinArgs& args, std::int64_t piece, std::int64_t k, std::int64_t count) {
   const Tag<float> d;
   constexpr int kN = kLanes<float>;
   const std::int64_t per_panel = args.panel_width / kN;
   const float* columns[kPieces];
   for (int p = 0; p < kPieces; ++p) {
-    columns[p] = args.panels + (piece + p) / per_panel * args.panel_stride + (piece + p) % per_panel * kN;
+    columns[p] = args.panels + k / kBlock * args.block_stride + (piece + p) / per_panel * args.panel_stride +
+                 (piece + p) % per_panel * kN;
   }
-  const float* row = args.rows;
-  float* const to = args.results + (piece - args.piece_begin) * kN;
-  for (std::int64_t k = 0; k == 0 || k < args.k; k += kBlock) {
-    hn::Vec<Tag<float> > acc[kRows][kPieces];
-    for (int r = 0; r < kRows; ++r) {
-      for (int p = 0; p < kPieces; ++p) acc[r][p] = hn::Zero(d);
-    }
-    const std::int64_t count = std::min(args.k - k, kBlock);
-    for (std::int64_t i = 0; i < count; ++i, row += args.rows_stride) {
-      hn::Vec<Tag<float> > column[kPieces];
+  hn::Vec<Tag<float> > acc[kRows][kPieces];
+  for (int r = 0; r < kRows; ++r) {
+    for (int p = 0; p < kPieces; ++p) acc[r][p] = hn::Zero(d);
+  }
+  const float* row = args.rows + k * args.rows_stride;
+  for (std::int64_t i = 0; i < count; ++i, row += args.rows_stride) {
+    hn::Vec<Tag<float> > column[kPieces];
 #pragma GCC unroll 4
-      for (int p = 0; p < kPieces; ++p) {
-        const float* const from = columns[p] + i * args.panel_width;
-        // A panel is read once, page after page, at whose beginning processors ask for nothing by themselves.
-        if constexpr (kN == 16) __builtin_prefetch(from + kPanelAhead, 0, kCache);
-        column[p] = hn::LoadU(d, from);
-      }
+    for (int p = 0; p < kPieces; ++p) {
+      const float* const from = columns[p] + i * args.panel_width;
+      // A panel is read once, page after page, at whose beginning processors ask for nothing by themselves.
+      if (p * kN % 16 == 0) __builtin_prefetch(from + kPanelAhead, 0, kCache);
+      column[p] = hn::LoadU(d, from);
+    }
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-        const auto weight = hn::Set(d, row[r]);
-#pragma GCC unroll 4
-        for (int p = 0; p < kPieces; ++p) acc[r][p] = hn::MulAdd(weight, column[p], acc[r][p]);
-      }
-    }
-    for (int p = 0; p < kPieces; ++p) columns[p] += args.block_stride;
     for (int r = 0; r < kRows; ++r) {
-      for (int p = 0; p < kPieces; ++p) {
-        float* const sum = to + r * args.results_stride + p * kN;
-        hn::StoreU(k == 0 ? acc[r][p] : hn::Add(hn::LoadU(d, sum), acc[r][p]), d, sum);
-      }
+      const auto weight = hn::Set(d, row[r]);
+#pragma GCC unroll 4
+      for (int p = 0; p < kPieces; ++p) acc[r][p] = hn::MulAdd(weight, column[p], acc[r][p]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int p = 0; p < kPieces; ++p) {
+      float* const sum = args.results + r * args.results_stride + (piece - args.piece_begin + p) * kN;
+      hn::StoreU(k == 0 ? acc[r][p] : hn::Add(hn::LoadU(d, sum), acc[r][p]), d, sum);
     }
   }
 }
 
+// Panels of a block of k lie one behind the other, and are read so.
 template <int kRows> void thin_panels(const ThinArgs& args) {
-  constexpr int kPieces = kRows <= 2 ? 4 : kRows <= 4 ? 2 : 1;
-  std::int64_t piece = args.piece_begin;
-  for (; piece + kPieces <= args.piece_end; piece += kPieces) thin_panel_pieces<kRows, kPieces>(args, piece);
-  for (; piece < args.piece_end; ++piece) thin_panel_pieces<kRows, 1>(args, piece);
+  constexpr int kPieces = kRows <= 4 ? 2 : 1;
+  for (std::int64_t k = 0; k == 0 || k < args.k; k += kBlock) {
+    const std::int64_t count = std::min(args.k - k, kBlock);
+    std::int64_t piece = args.piece_begin;
+    for (; piece + kPieces <= args.piece_end; piece += kPieces) thin_panel_pieces<kRows, kPieces>(args, piece, k, count);
+    for (; piece < args.piece_end; ++piece) thin_panel_pieces<kRows, 1>(args, piece, k, count);
+  }
 }
 
 template <int kRows> void thin_decoded_blocks(const ThinArgs& args, std::int64_t piece) {

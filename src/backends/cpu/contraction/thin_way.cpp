@@ -19,7 +19,6 @@ constexpr std::int64_t kMostBatches = 64;
 constexpr std::int64_t kThinWork = 12000;
 // Columns along k: each multiply-add reads elements of its own, from further away than the nearest cache.
 constexpr std::int64_t kThinWorkAlongK = 3000;
-constexpr std::int64_t kMostThinBytes = 8 << 20;
 // What copying, the epilogue and storing cost a vector of results beside its multiply-adds.
 constexpr std::int64_t kThinOverhead = 24;
 // Pieces of neighbouring columns that a thread takes at least: what follows in memory comes by itself.
@@ -30,11 +29,9 @@ class ThinWay final : public Way {
   ThinWay(Task task, ThinTable table) : Way(std::move(task)), table_(std::move(table)) {}
 
  private:
-  // Transposing columns along k takes as long as a few rows' products: not again and again, as long as they stay in the
-  // caches. Larger ones wait for memory either way.
+  // Transposing columns along k takes as long as a few rows' products, and panels are read from memory in their order.
   Keeps keeps(Operand operand) const override {
-    const bool may = operand == Operand::columns && table_.along_k && packed_bytes(operand) <= kMostThinBytes;
-    return may ? Keeps::panels : Keeps::nothing;
+    return operand == Operand::columns && table_.along_k ? Keeps::panels : Keeps::nothing;
   }
 
   void compute(const Binding& binding) const override {

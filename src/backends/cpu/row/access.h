@@ -93,6 +93,8 @@ struct Runs {
 };
 Runs contiguous_rows(const Access& access, std::int64_t outer_index, std::int64_t depth, std::int64_t begin,
                      std::int64_t count);
+/// The same for pieces of `piece` elements along: `begin` is the start of one.
+Runs contiguous_pieces(const Access& access, std::int64_t outer_index, std::int64_t piece, std::int64_t begin);
 
 }  // namespace v0
 }  // namespace lockstep

@@ -11,8 +11,8 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-/// Appends the program's instructions to `code`, with a cast wherever an i32 operand meets an i64 loop (the condition
-/// of `where` on 8-byte words, sums of small integers).
+/// Appends the program's instructions to `code`, each once (a square's gradient adds the same product twice), with a cast
+/// wherever an i32 operand meets an i64 loop (the condition of `where` on 8-byte words, sums of small integers).
 class Normaliser {
  public:
   Normaliser(const Program& program, Analysis& analysis) : analysis_(analysis) {
@@ -30,8 +30,9 @@ class Normaliser {
           if (*operand >= 0) *operand = widened(*operand);
         }
       }
-      analysis_.code.push_back(instruction);
-      renumbered_.push_back(static_cast<int>(analysis_.code.size()) - 1);
+      const auto found = std::find(analysis_.code.begin(), analysis_.code.end(), instruction);
+      renumbered_.push_back(static_cast<int>(found - analysis_.code.begin()));
+      if (found == analysis_.code.end()) analysis_.code.push_back(instruction);
     }
     for (const Output& output : program.outputs) {
       const int value = renumbered_[static_cast<std::size_t>(output.value)];

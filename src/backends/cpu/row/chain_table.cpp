@@ -110,6 +110,7 @@ HWY_INLINE Drift scaled(Drift drift, float magnitude) {
 HWY_INLINE bool drift_after(ChainOp op, bool is_scalar, const Magnitudes& magnitude, Drift& drift) {
   switch (op) {
     case ChainOp::relu:
+    case ChainOp::neg:
       if (!drift.canonical) drift.bound = std::max(drift.bound, Drift::kFlushed);
       return true;
     case ChainOp::canonical: drift = Drift::unflushed(); return true;
@@ -152,6 +153,10 @@ HWY_INLINE bool drift_after(ChainOp op, bool is_scalar, const Magnitudes& magnit
     case ChainOp::leaky:
       if (!drift.is_exact()) return false;
       drift = Drift::unflushed();
+      return true;
+    case ChainOp::gate:
+      if (!drift.is_exact()) return false;
+      drift = Drift::flushed();
       return true;
     case ChainOp::none: break;
   }
@@ -201,6 +206,12 @@ template <class Fn> HWY_INLINE void with_op(ChainOp op, const ChainLink& link, F
       const V z = hn::Set(D(), *link.z);
       return fn([z](V x, V y) HWY_ATTR { return hn::IfThenElse(hn::Gt(x, z), x, hn::Mul(x, y)); });
     }
+    case ChainOp::gate: {
+      const V z = hn::Set(D(), *link.z);
+      const V otherwise = hn::BitCast(D(), hn::Set(WordTag(), std::bit_cast<std::uint32_t>(*link.otherwise)));
+      return fn([=](V x, V y) HWY_ATTR { return hn::IfThenElse(hn::Gt(y, z), with_one_nan(x), otherwise); });
+    }
+    case ChainOp::neg: return fn([](V x, V) HWY_ATTR { return hn::Neg(x); });
     case ChainOp::relu: return fn([](V x, V) HWY_ATTR { return hn::IfThenZeroElse(hn::Le(x, hn::Zero(D())), x); });
 #if HWY_ARCH_X86
     // x86 gives the second operand where one is NaN and where both are zero.
@@ -389,17 +400,20 @@ HWY_INLINE void store_rows(const PreparedRows& chain, float* out, const float* f
                            const ChainRows& rows, Put put) {
   const D d;
   const std::size_t width = hn::Lanes(d);
+  // What a gate lets through has one NaN already, and the word that takes its place keeps its bits.
+  const bool is_gate = count > 0 && chain.links[count - 1].op == ChainOp::gate;
+  const auto last = [is_gate](V x) HWY_ATTR { return is_gate ? x : with_one_nan(x); };
   for (std::size_t row = 0; row < rows.count; ++row) {
     run_chain(
         chain, first, count, rows.n,
         [&](Quad x, std::size_t i) HWY_ATTR {
-          put(with_one_nan(x.v0), out + i);
-          put(with_one_nan(x.v1), out + i + width);
-          put(with_one_nan(x.v2), out + i + 2 * width);
-          put(with_one_nan(x.v3), out + i + 3 * width);
+          put(last(x.v0), out + i);
+          put(last(x.v1), out + i + width);
+          put(last(x.v2), out + i + 2 * width);
+          put(last(x.v3), out + i + 3 * width);
         },
         [&](V x, std::size_t i, std::size_t left)
-            HWY_ATTR { hn::BlendedStore(with_one_nan(x), hn::FirstN(d, left), d, out + i); });
+            HWY_ATTR { hn::BlendedStore(last(x), hn::FirstN(d, left), d, out + i); });
     out += rows.out_stride;
     first += rows.first_stride;
     chain.next_row(count);

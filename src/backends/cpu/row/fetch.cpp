@@ -268,5 +268,13 @@ Runs contiguous_rows(const Access& access, std::int64_t outer_index, std::int64_
   return {contiguous_run(access, outer_index, begin, count), access.outer[last]};
 }
 
+Runs contiguous_pieces(const Access& access, std::int64_t outer_index, std::int64_t piece, std::int64_t begin) {
+  const int last = access.along.rank() - 1;
+  if (!access.checks.empty() || access.along[last] != 1) return {};
+  if (last == 0) return {walk::locate(access, outer_index) + begin, piece};
+  if (last > 1 || access.along_dims[1] != piece) return {};
+  return {walk::locate(access, outer_index) + access.along[0] * (begin / piece), access.along[0]};
+}
+
 }  // namespace v0
 }  // namespace lockstep

@@ -16,12 +16,13 @@ constexpr std::ptrdiff_t kFloat = sizeof(float), kIndex = sizeof(std::int64_t);
 /// Where the rows of a tile are, if each is contiguous; of a tile without gaps, if all of it is.
 Runs runs_of(const Access& access, const Tile& tile) {
   if (tile.has_gaps) return contiguous_rows(access, tile.outer, tile.depth, tile.begin, tile.count);
+  if (tile.piece != 0) return contiguous_pieces(access, tile.outer, tile.piece, tile.begin);
   return {contiguous_block(access, tile.outer, tile.depth, tile.begin, tile.count), tile.count};
 }
 
 /// Bytes from row to row of a tile whose rows follow each other.
 std::ptrdiff_t dense_stride(const Tile& tile, ComputeType type) {
-  return tile.count * static_cast<std::ptrdiff_t>(size_of(type));
+  return tile.run() * static_cast<std::ptrdiff_t>(size_of(type));
 }
 
 /// `size`: a power of two.
@@ -114,7 +115,10 @@ void Frame::move_row_values(std::int64_t rows) {
 
 void Frame::run_row_steps(std::size_t pass) {
   const Tile tile = row_tile();
-  for (const Step& step : plan_.passes[pass].row_steps) execute_row_step(step, tile);
+  for (const Step& step : plan_.passes[pass].row_steps) {
+    execute_row_step(step, tile);
+    if (plan_.piece != 0 && step.out >= 0) strides_[step.out] = 0;
+  }
 }
 
 void Frame::finish_unit() {
@@ -154,9 +158,13 @@ void Frame::run_range(std::size_t pass_index, std::int64_t begin, std::int64_t e
     for (int r : pass.reductions) start_chunk(plan_.reductions[idx(r)], chunk);
     for (std::int64_t i = chunk_begin; i < chunk_end; i += step_size) {
       const std::int64_t n = std::min(step_size, chunk_end - i);
-      const Tile tile = rows ? Tile{unit_, 1, i, n} : Tile{i, n, unit_ * plan_.width, width_};
+      const Tile tile = rows ? Tile{.outer = unit_, .begin = i, .count = n, .piece = plan_.piece}
+                             : Tile{i, n, unit_ * plan_.width, width_};
       if (pass_index + 1 == plan_.passes.size()) fetch_ahead(tile);
-      for (int v : pass.kept_inputs) values_[v] = at(plan_.places[idx(v)], tile, plan_.types[idx(v)]);
+      for (int v : pass.kept_inputs) {
+        const ComputeType type = plan_.types[idx(v)];
+        define(v, at(plan_.places[idx(v)], tile, type), dense_stride(tile, type));
+      }
       for (const Step& step : pass.steps) execute(step, tile);
     }
     for (int r : pass.reductions) finish_chunk(plan_.reductions[idx(r)], chunk);
@@ -240,14 +248,25 @@ void Frame::compute(const Step& step, const Tile& tile, std::byte* out, std::ptr
   const auto value = [&](int v) { return v < 0 ? nullptr : values_[v]; };
   const auto stride_of = [&](int v) { return v < 0 ? 0 : strides_[v]; };
   const std::byte *a = value(step.a), *b = value(step.b), *c = value(step.c);
-  if (!goes_by_row(step, tile)) return step.fn(out, a, b, c, tile.elements());
-  for (std::int64_t row = 0; row < tile.depth; ++row) {
-    step.fn(out, a, b, c, idx(tile.count));
+  const bool whole = tile.piece != 0 && stride == dense_stride(tile, step.type) && reads_whole(step, tile);
+  if (whole || !goes_by_row(step, tile)) return step.fn(out, a, b, c, tile.elements());
+  for (std::int64_t row = 0; row < tile.runs(); ++row) {
+    step.fn(out, a, b, c, idx(tile.run()));
     out += stride;
     a += stride_of(step.a);
     b += stride_of(step.b);
     c += stride_of(step.c);
   }
+}
+
+bool Frame::reads_whole(const Step& step, const Tile& tile) const {
+  const auto is_whole = [&](int v, bool scalar) {
+    return v < 0 || scalar || strides_[v] == dense_stride(tile, plan_.types[idx(v)]);
+  };
+  return is_whole(step.a, (step.scalars & 1) != 0) && is_whole(step.b, (step.scalars & 2) != 0) &&
+         is_whole(step.c, (step.scalars & 4) != 0) &&
+         std::all_of(step.links.begin(), step.links.end(),
+                     [&](const Link& link) { return is_whole(link.value, link.scalar); });
 }
 
 void Frame::exponentials(const Step& step, const Tile& tile, std::byte* out) const {
@@ -280,8 +299,9 @@ void Frame::find_links(const Step& step, ChainLink* links) const {
     const Link& link = step.links[i];
     // The one operand of a unary op takes the place of the other, which is not looked at.
     const int value = link.value < 0 ? step.a : link.value;
+    const auto uniform = [&](int v) { return v < 0 ? nullptr : reinterpret_cast<const float*>(values_[v]); };
     links[i] = {link.op, link.scalar, reinterpret_cast<const float*>(values_[value]), strides_[value] / kFloat,
-                link.z < 0 ? nullptr : reinterpret_cast<const float*>(values_[link.z])};
+                uniform(link.z), uniform(link.otherwise)};
   }
 }
 
@@ -301,8 +321,8 @@ void Frame::execute_chain(const Step& step, const Tile& tile) {
   find_links(step, links.data());
   ChainRows rows{.n = tile.elements()};
   if (by_row) {
-    rows = {.n = idx(tile.count),
-            .count = idx(tile.depth),
+    rows = {.n = idx(tile.run()),
+            .count = idx(tile.runs()),
             .out_stride = stride / kFloat,
             .first_stride = strides_[step.a] / kFloat};
   }
@@ -324,14 +344,18 @@ void Frame::load(const Step& step, const Tile& tile) {
   }
   execute_into(step, tile, [&](std::byte* out, std::ptrdiff_t stride) {
     const Loader loader{step.load, size, step.alias};
-    if (runs.element >= 0 && !tile.has_gaps) {
+    if (runs.element >= 0 && !tile.has_gaps && tile.piece == 0) {
       step.load(out, memory, 1, tile.elements());
     } else if (runs.element >= 0) {
-      for (std::int64_t d = 0; d < tile.depth; ++d) {
-        step.load(out + d * stride, memory + d * memory_stride, 1, idx(tile.count));
+      for (std::int64_t d = 0; d < tile.runs(); ++d) {
+        step.load(out + d * stride, memory + d * memory_stride, 1, idx(tile.run()));
       }
     } else if (tile.depth > 1 && stride == dense_stride(tile, step.type) && is_better_across(access)) {
       fetch_across(access, loader, data, tile.outer, tile.depth, tile.begin, tile.count, out);
+    } else if (tile.piece != 0 && stride != dense_stride(tile, step.type)) {
+      for (std::int64_t d = 0; d < tile.runs(); ++d) {
+        fetch(access, loader, data, tile.outer, tile.begin + d * tile.piece, tile.piece, out + d * stride);
+      }
     } else {
       for (std::int64_t d = 0; d < tile.depth; ++d) {
         fetch(access, loader, data, tile.outer + d, tile.begin, tile.count, out + d * stride);
@@ -361,8 +385,8 @@ void Frame::gather(const Step& step, const Tile& tile) {
                          .one_index = (step.scalars & 1) != 0,
                          .one_first = (step.scalars & 2) != 0};
     const bool by_row = goes_by_row(step, tile);
-    const std::int64_t calls = by_row ? tile.depth : 1;
-    const std::size_t n = by_row ? idx(tile.count) : tile.elements();
+    const std::int64_t calls = by_row ? tile.runs() : 1;
+    const std::size_t n = by_row ? idx(tile.run()) : tile.elements();
     for (std::int64_t row = 0; row < calls; ++row) {
       if (!fetch_indexed(table, places, slot_data(table.slot), step.load, size_of(step.type), n, out)) inside = false;
       out += stride;
@@ -387,10 +411,16 @@ void Frame::store(const Step& step, const Tile& tile) {
       if (step.alias && plan_.streams) return plan_.convert->stream(to, from, n * size);
       step.put(to, 1, from, n);
     };
-    if (!tile.has_gaps) return write(memory, values, tile.elements());
-    for (std::int64_t d = 0; d < tile.depth; ++d) {
+    if (!tile.has_gaps && tile.piece == 0) return write(memory, values, tile.elements());
+    for (std::int64_t d = 0; d < tile.runs(); ++d) {
       write(memory + d * runs.stride * static_cast<std::int64_t>(size_of(access.dtype)), values + d * stride,
-            idx(tile.count));
+            idx(tile.run()));
+    }
+    return;
+  }
+  if (tile.piece != 0) {
+    for (std::int64_t d = 0; d < tile.runs(); ++d) {
+      put(access, {step.put, size}, data, tile.outer, tile.begin + d * tile.piece, tile.piece, values + d * stride);
     }
     return;
   }

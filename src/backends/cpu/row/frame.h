@@ -22,7 +22,11 @@ struct Accumulators {
 struct Tile {
   std::int64_t outer = 0, depth = 1, begin = 0, count = 0;
   bool has_gaps = false;  ///< epilogues: of parts of rows, taken one by one; elsewhere all elements follow each other
+  std::int64_t piece = 0;  ///< rows in pieces (plan.h): elements of each; depth is 1, and count a multiple of it
   std::size_t elements() const { return static_cast<std::size_t>(depth * count); }
+  // What follows each other wherever it is: a row of the tile, or a piece.
+  std::int64_t runs() const { return piece == 0 ? depth : count / piece; }
+  std::int64_t run() const { return piece == 0 ? count : piece; }
 };
 
 class Frame {
@@ -58,7 +62,9 @@ class Frame {
   /// Epilogues: row values are those of `rows` rows further down.
   void move_row_values(std::int64_t rows);
   std::byte* direct(int output, const Tile& tile, std::ptrdiff_t& stride) const;
-  static bool goes_by_row(const Step& step, const Tile& tile) { return step.by_row || tile.has_gaps; }
+  static bool goes_by_row(const Step& step, const Tile& tile) { return step.by_row || tile.has_gaps || tile.piece != 0; }
+  /// Whether the arrays that a step reads have no gaps between the pieces of a tile.
+  bool reads_whole(const Step& step, const Tile& tile) const;
   std::byte* at(const Place& place, const Tile& tile, ComputeType type);
   const std::byte* slot_data(int slot) const { return binding_.slots[static_cast<std::size_t>(slot)]; }
   /// The contraction's results that a tile of the epilogue begins with.
@@ -83,6 +89,7 @@ class Frame {
   void start_chunk(const RowReduction& reduction, std::int64_t chunk);
   void reduce(const Step& step, const Tile& tile);
   void reduce_rows(const Step& step, const Tile& tile);
+  void reduce_pieces(const Step& step, const Tile& tile, std::byte* lanes);
   void finish_chunk(const RowReduction& reduction, std::int64_t chunk);
   void finish_sum(const RowReduction& reduction);
   void finish_best(const RowReduction& reduction);
@@ -98,7 +105,7 @@ class Frame {
   std::byte* memory_;
   std::byte* shared_;         ///< where partial results of chunks go
   const std::byte** values_;  ///< where each value is
-  std::ptrdiff_t* strides_;   ///< in it, bytes from a row of a tile to the next; 0: all rows share what is there
+  std::ptrdiff_t* strides_;   ///< in it, bytes from a row (or piece) of a tile to the next; 0: all share what is there
   std::int64_t unit_ = 0;
   std::int64_t width_ = 1;  ///< rows of this unit
   Accumulators accumulators_;

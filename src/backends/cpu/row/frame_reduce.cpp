@@ -86,6 +86,28 @@ void Frame::reduce_rows(const Step& step, const Tile& tile) {
   }
 }
 
+/// Of a tile of one row. Pieces are whole numbers of lanes.
+void Frame::reduce_pieces(const Step& step, const Tile& tile, std::byte* lanes) {
+  const RowReduction& reduction = plan_.reductions[idx(step.index)];
+  const bool whole = tile.piece == 0 || reads_whole(step, tile);
+  const std::int64_t runs = whole ? 1 : tile.runs();
+  const std::size_t n = whole ? tile.elements() : idx(tile.piece);
+  const std::byte* a = values_[step.a];
+  const std::byte* b = step.b < 0 ? nullptr : values_[step.b];
+  std::array<ChainLink, kMostLinks> links;
+  find_links(step, links.data());
+  for (std::int64_t run = 0; run < runs; ++run, a += strides_[step.a]) {
+    if (step.links.empty()) {
+      plan_.reduce->lanes[reduction.kind()][index_of(reduction.type)](lanes, a, b, n);
+    } else {
+      (reduction.op == ReduceOp::dot ? plan_.chain->sum_of_squares : plan_.chain->sum)(
+          reinterpret_cast<float*>(lanes), reinterpret_cast<const float*>(a), links.data(), step.links.size(), form(step), n);
+      for (std::size_t l = 0; l < step.links.size(); ++l) links[l].operand += links[l].stride;
+    }
+    if (b != nullptr) b += strides_[step.b];
+  }
+}
+
 void Frame::reduce(const Step& step, const Tile& tile) {
   if (plan_.has_blocks()) return reduce_rows(step, tile);
   const RowReduction& reduction = plan_.reductions[idx(step.index)];
@@ -95,16 +117,7 @@ void Frame::reduce(const Step& step, const Tile& tile) {
   std::byte* lanes = memory_ + reduction.lanes_at;
   if (!reduction.is_best()) {
     const std::byte* b = step.b < 0 ? nullptr : values_[step.b];
-    if (!step.links.empty()) {
-      std::array<ChainLink, kMostLinks> links;
-      find_links(step, links.data());
-      return (reduction.op == ReduceOp::dot ? plan_.chain->sum_of_squares : plan_.chain->sum)(
-          reinterpret_cast<float*>(lanes), reinterpret_cast<const float*>(a), links.data(), step.links.size(), form(step),
-          tile.elements());
-    }
-    if (plan_.layout == Layout::rows) {
-      return plan_.reduce->lanes[reduction.kind()][type](lanes, a, b, tile.elements());
-    }
+    if (plan_.layout == Layout::rows) return reduce_pieces(step, tile, lanes);
     // Depth is a power of two that divides 64, so the tile's elements meet neighbouring lanes.
     const std::int64_t lane = tile.outer % static_cast<std::int64_t>(kLanes);
     return plan_.reduce->columns[reduction.kind()][type](lanes + idx(lane * tile.count) * size, a, b, tile.elements());

@@ -31,12 +31,14 @@ ChainOp chain_op_of(Op op) {
     case Op::maximum: return ChainOp::max;
     case Op::minimum: return ChainOp::min;
     case Op::relu: return ChainOp::relu;
+    case Op::neg: return ChainOp::neg;
     default: return ChainOp::none;
   }
 }
 
 // where(x > z, x, x * y), as leaky_relu and prelu are: five steps become one. Lemma: an x that is above z is no NaN,
 // and the words of a value that arithmetic made are those of the value, so a loop on numbers gives the same bits.
+// where(y > z, x, word), as the gradient of relu is, becomes a gate, which ends its chain.
 void Planner::find_leaky(Pass& pass) const {
   std::vector<int> uses(plan_.types.size(), 0), made_by(plan_.types.size(), -1);
   for (std::size_t s = 0; s < pass.steps.size(); ++s) {
@@ -61,11 +63,27 @@ void Planner::find_leaky(Pass& pass) const {
     const Step* const step = maker(value);
     return step != nullptr && (step->kind == Step::Kind::accumulator || step->op != Op::copy);
   };
+  const auto is_uniform = [&](int value) { return analysis_.classes[idx(value)] == Class::uniform; };
   std::vector<bool> joined(pass.steps.size(), false);
   for (Step& step : pass.steps) {
-    if (step.kind != Step::Kind::compute || step.scalars != 0 || idx(step.out) >= analysis_.code.size()) continue;
+    if (step.kind != Step::Kind::compute || (step.scalars != 0 && step.scalars != 4) || idx(step.out) >= analysis_.code.size()) continue;
     const Instruction& made = analysis_.code[idx(step.out)];
     if (made.kind != Instruction::Kind::elementwise || made.op != Op::where || made.type != ComputeType::i32) continue;
+    if (step.scalars == 4) {
+      const Step *const above = only(step.a), *const whole = only(step.b);
+      if (above == nullptr || whole == nullptr || above->op != Op::gt || above->scalars != 2) continue;
+      if (!is_word(whole->out) || !is_made(whole->a) || !is_uniform(above->b) || !is_uniform(step.c)) continue;
+      for (const Step* gone : {above, whole}) joined[idx(made_by[idx(gone->out)])] = true;
+      step.type = ComputeType::f32;
+      step.op = Op::where;
+      step.chain_op = ChainOp::gate;
+      step.scalars = 0;
+      step.otherwise = step.c;
+      step.c = above->b;
+      step.b = above->a;
+      step.a = whole->a;
+      continue;
+    }
     const Step *const above = only(step.a), *const whole = only(step.b), *const word = only(step.c);
     if (above == nullptr || whole == nullptr || word == nullptr || !is_word(whole->out) || !is_word(word->out))
       continue;
@@ -74,7 +92,7 @@ void Planner::find_leaky(Pass& pass) const {
     const int x = whole->a;
     const int y = part->scalars == 2 ? part->b : part->scalars == 1 ? part->a : -1;
     if (above->a != x || y < 0 || (part->scalars == 2 ? part->a : part->b) != x || !is_made(x)) continue;
-    if (analysis_.classes[idx(above->b)] != Class::uniform) continue;
+    if (!is_uniform(above->b)) continue;
     for (const Step* gone : {above, whole, word, part}) joined[idx(made_by[idx(gone->out)])] = true;
     step.type = ComputeType::f32;
     step.op = Op::where;
@@ -139,7 +157,8 @@ void Planner::fuse_chains(Pass& pass) {
   const auto joinable = [&](int value, int reads) {
     if (value < 0 || made_by[idx(value)] < 0 || uses[idx(value)] != reads) return false;
     const Step& chain = pass.steps[idx(made_by[idx(value)])];
-    return chain.place.kind == Place::Kind::none && chain.links.size() < kMostLinks;
+    return chain.place.kind == Place::Kind::none && chain.links.size() < kMostLinks &&
+           chain.links.back().op != ChainOp::gate;
   };
   const auto join = [&](int value, Step& step) {
     Step& chain = pass.steps[idx(made_by[idx(value)])];
@@ -152,13 +171,15 @@ void Planner::fuse_chains(Pass& pass) {
     Step& step = pass.steps[s];
     if (step.kind == Step::Kind::compute && step.chain_op != ChainOp::none) {
       const bool scalar_a = (step.scalars & 1) != 0, scalar_b = (step.scalars & 2) != 0;
-      const bool second = scalar_a || (!joinable(step.a, 1) && joinable(step.b, 1));
+      const bool is_gate = step.chain_op == ChainOp::gate;
+      const bool second = scalar_a || (!is_gate && !joinable(step.a, 1) && joinable(step.b, 1));
       const int live = second ? step.b : step.a;
       Link link{second ? turned(step.chain_op) : step.chain_op, second ? step.a : step.b, second ? scalar_a : scalar_b};
       step.kind = Step::Kind::chain;
       step.a = live;
       step.b = -1;
-      if (step.chain_op == ChainOp::leaky) link.z = std::exchange(step.c, -1);
+      if (step.chain_op == ChainOp::leaky || is_gate) link.z = std::exchange(step.c, -1);
+      link.otherwise = std::exchange(step.otherwise, -1);
       if (joinable(live, 1)) {
         join(live, step);
       } else if (accumulated[idx(live)] >= 0 && uses[idx(live)] == 1) {

@@ -5,6 +5,8 @@
 //   rows      a unit is one row; tiles run along the row. Row values are scalars.
 //             Of short rows a unit has `width`: tiles are blocks of whole rows. Row values are arrays of `width`
 //             values, and loops that take one as a scalar run row by row. Tiles of epilogues are parts of several rows.
+//             Of long rows that lie in pieces all over memory, as a channel of many pictures does, tiles are several
+//             whole pieces, which are read and written where they lie.
 //   columns   a unit is a block of `width` rows; tiles run across the rows, for `depth` elements of each row at a time.
 //             For rows that are short or strided in memory. Row values are arrays of `width` values.
 // A program without row values is one long row.
@@ -47,7 +49,8 @@ struct Link {
   ChainOp op = ChainOp::none;
   int value = -1;       ///< the operand, if the op has a second one
   bool scalar = false;  ///< it is one value rather than an array
-  int z = -1;           ///< leaky: its bound, a uniform
+  int z = -1;           ///< leaky, gate: its bound, a uniform
+  int otherwise = -1;   ///< gate: what there is where the operand is not above the bound, a uniform
 };
 
 struct Step {
@@ -69,6 +72,7 @@ struct Step {
   LoadFn load = nullptr;
   StoreFn put = nullptr;
   int out = -1, a = -1, b = -1, c = -1;  ///< values
+  int otherwise = -1;                    ///< of a gate, until it is a chain
   int index = -1;
   int ahead = -1;                    ///< exponentials: the input of which they ask for the next row
   Place place;                       ///< of `out`
@@ -86,12 +90,13 @@ struct Step {
 
 /// Calls fn(value) for each value that a step reads.
 template <typename Fn> void for_each_value_read(const Step& step, Fn fn) {
-  for (int value : {step.a, step.b, step.c}) {
+  for (int value : {step.a, step.b, step.c, step.otherwise}) {
     if (value >= 0) fn(value);
   }
   for (const Link& link : step.links) {
     if (link.value >= 0) fn(link.value);
     if (link.z >= 0) fn(link.z);
+    if (link.otherwise >= 0) fn(link.otherwise);
   }
 }
 
@@ -133,6 +138,7 @@ struct RowPlan {
   std::int64_t block = 0;      ///< epilogues: elements of a tile of several rows
   std::int64_t depth = 1;      ///< columns: elements of each row in one tile
   std::int64_t tile = 0;       ///< rows: elements of a tile
+  std::int64_t piece = 0;      ///< rows in pieces: elements of each; else 0
   std::int64_t elements = 0;   ///< of the whole iteration space
   std::int64_t cost = 1;       ///< per element, in simple operations
 

@@ -62,6 +62,7 @@ class Planner {
   void find_steps_by_row(Pass& pass) const;
   void find_inputs_to_fetch_ahead();
   bool is_fetched_by_exponentials(const Step& load);
+  std::int64_t piece_of_rows() const;
   void lay_out_memory();
 
   const Program& program_;

@@ -62,6 +62,26 @@ void Planner::assign_slots(Pass& pass) {
   }
 }
 
+/// Elements that follow each other where long rows are read and written in pieces all over memory, if tiles and the
+/// lanes of sums are whole numbers of them; else 0.
+std::int64_t Planner::piece_of_rows() const {
+  const bool one_row = plan_.layout == Layout::rows && !plan_.has_blocks() && !options_.epilogue;
+  const auto has_order = [](const RowReduction& reduction) { return reduction.is_best(); };
+  if (!one_row || std::any_of(plan_.reductions.begin(), plan_.reductions.end(), has_order)) return 0;
+  const Access* in_pieces = nullptr;
+  for (const Pass& pass : plan_.passes) {
+    for (const Step& step : pass.steps) {
+      if (step.kind == Step::Kind::exponentials) return 0;
+      const bool reads = step.kind == Step::Kind::load;
+      if (!reads && step.kind != Step::Kind::store) continue;
+      const Access& access = (reads ? plan_.inputs : plan_.outputs)[idx(step.index)];
+      if (access.along.rank() == 2 && access.along[1] == 1 && access.checks.empty()) in_pieces = &access;
+    }
+  }
+  const std::int64_t piece = in_pieces == nullptr ? 0 : in_pieces->along_dims[1];
+  return piece >= static_cast<std::int64_t>(kLanes) && kChunk % piece == 0 ? piece : 0;
+}
+
 void Planner::lay_out_memory() {
   std::size_t widest = 4;
   for (ComputeType type : plan_.types) widest = std::max(widest, size_of(type));
@@ -73,6 +93,8 @@ void Planner::lay_out_memory() {
     const std::size_t most = std::bit_floor(kTileBytes / (std::max<std::size_t>(filled_slots_.size(), 1) * widest));
     const std::int64_t least = plan_.sequence <= kWholeRow ? kWholeRow : kSmallestTile;
     plan_.tile = std::clamp(static_cast<std::int64_t>(most), least, kChunk);
+    plan_.piece = piece_of_rows();
+    plan_.tile = std::max(plan_.tile, plan_.piece);
   }
   const std::int64_t elements = plan_.has_blocks()             ? plan_.width * plan_.sequence
                                 : plan_.layout == Layout::rows ? std::max(plan_.tile, plan_.block)

@@ -131,6 +131,8 @@ enum class ChainOp : std::uint8_t {
   min_of,      ///< minimum(y, x)
   relu,        ///< 0 where x is not above it
   leaky,       ///< x where x > z, else x * y; z is one value
+  gate,        ///< x where y > z, else the word `otherwise`; these are one value each. Last of its chain
+  neg,         ///< -x
   canonical,   ///< x: first of a chain that begins with raw results of a contraction
   max_number,  ///< within the loops: max where y is no NaN,
   min_number,  ///< and min
@@ -140,7 +142,8 @@ struct ChainLink {
   bool scalar;  ///< the operand is one value rather than an array
   const float* operand;
   std::ptrdiff_t stride = 0;  ///< elements from the operand of a row to that of the next
-  const float* z = nullptr;  ///< leaky
+  const float* z = nullptr;  ///< leaky, gate
+  const float* otherwise = nullptr;  ///< gate
 };
 inline constexpr std::size_t kMostLinks = 10;
 
