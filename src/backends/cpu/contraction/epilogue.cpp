@@ -53,45 +53,74 @@ Epilogue::Epilogue(const Program& program, const Plan& plan, std::int64_t elemen
       element_size_(element_size),
       flat_(plan.n <= kFlatColumns),
       program_(RowProgram::epilogue(flat_ ? flattened(program) : program, isa)),
-      output_(program_.streams() ? std::nullopt : lines_of(program)) {}
+      output_(program_.streams() ? std::nullopt : output_lines(program)),
+      operand_(operand_lines(program)) {}
 
-std::optional<Epilogue::OutputLines> Epilogue::lines_of(const Program& program) {
-  if (program.outputs.empty()) return std::nullopt;
-  const Output& output = program.outputs[0];
+std::optional<Epilogue::SlotLines> Epilogue::lines_of(const Program& program, int slot, std::int64_t offset,
+                                                      const Shape& strides, DType dtype) {
   const int rows = program.rows.rank();
   const auto stride_of = [&](const Shape& sizes, int first) {
     Group group{.sizes = sizes, .strides = {}, .coefficients = {}};
-    for (int d = 0; d < sizes.rank(); ++d) group.strides.push_back(output.strides[first + d]);
+    for (int d = 0; d < sizes.rank(); ++d) group.strides.push_back(strides[first + d]);
     return group.single_stride();
   };
   const auto row_stride = stride_of(program.rows, 0);
   const auto inner_stride = stride_of(program.inner, rows);
   if (!row_stride || !inner_stride) return std::nullopt;
-  const auto size = static_cast<std::ptrdiff_t>(size_of(output.dtype));
+  const auto size = static_cast<std::ptrdiff_t>(size_of(dtype));
   if (*row_stride <= 0 || *inner_stride <= 0 || std::min(*row_stride, *inner_stride) != 1) return std::nullopt;
-  return OutputLines{.slot = output.slot,
-                     .offset = output.offset * size,
-                     .row_stride = *row_stride * size,
-                     .inner_stride = *inner_stride * size};
+  return SlotLines{
+      .slot = slot, .offset = offset * size, .row_stride = *row_stride * size, .inner_stride = *inner_stride * size};
+}
+
+std::optional<Epilogue::SlotLines> Epilogue::output_lines(const Program& program) {
+  if (program.outputs.empty()) return std::nullopt;
+  const Output& output = program.outputs[0];
+  return lines_of(program, output.slot, output.offset, output.strides, output.dtype);
+}
+
+std::optional<Epilogue::SlotLines> Epilogue::operand_lines(const Program& program) {
+  for (const Input& input : program.inputs) {
+    if (input.encoding != Encoding::dense || !input.view.bounds.empty()) continue;
+    const auto lines = lines_of(program, input.slot, input.view.offset, input.view.strides, input.dtype);
+    if (lines) return lines;
+  }
+  return std::nullopt;
+}
+
+Lines Epilogue::lines(const SlotLines& lines, const Binding& binding, std::int64_t row, std::int64_t n) const {
+  std::byte* const data = binding.slots[static_cast<std::size_t>(lines.slot)] + lines.offset + row * lines.row_stride +
+                          n * lines.inner_stride;
+  if (plan_.swapped) return {.data = data, .row_stride = lines.inner_stride, .column_stride = lines.row_stride};
+  return {.data = data,
+          .row_stride = lines.row_stride,
+          .column_stride = lines.inner_stride,
+          .image_gap = plan_.n_batch_map(1) * plan_.m * lines.row_stride - plan_.n * lines.inner_stride};
 }
 
 Destination Epilogue::destination(const Binding& binding, const Block& block) const {
-  if (!output_) return {};
+  if (!output_ && !operand_) return {};
   std::int64_t m = block.row, m_count = block.rows;
   std::int64_t n = block.column, n_count = block.columns;
   if (plan_.swapped) {
     std::swap(m, n);
     std::swap(m_count, n_count);
   }
-  // Of several images, which lie apart.
-  if (n % plan_.n + n_count > plan_.n) return {};
+  // Of several images, which lie apart; as columns they may be equally far from each other.
+  const bool has_images = n % plan_.n + n_count > plan_.n;
+  if (has_images && (plan_.swapped || plan_.n_batch_map.sizes.rank() != 1)) return {};
   if (!plan_.m_batch_map.identity() && m % plan_.m + m_count > plan_.m) return {};
   const std::int64_t batch =
       plan_.batch_map(block.batch) + plan_.n_batch_map(n / plan_.n) + plan_.m_batch_map(m / plan_.m);
-  std::byte* const data = binding.slots[static_cast<std::size_t>(output_->slot)] + output_->offset +
-                          (batch * plan_.m + m % plan_.m) * output_->row_stride + n % plan_.n * output_->inner_stride;
-  if (plan_.swapped) return {.data = data, .row_stride = output_->inner_stride, .column_stride = output_->row_stride};
-  return {.data = data, .row_stride = output_->row_stride, .column_stride = output_->inner_stride};
+  const std::int64_t row = batch * plan_.m + m % plan_.m;
+  Destination destination;
+  if (output_) destination.results = lines(*output_, binding, row, n % plan_.n);
+  if (operand_) destination.operand = lines(*operand_, binding, row, n % plan_.n);
+  if (has_images) {
+    destination.image_columns = plan_.n;
+    destination.columns_before = n % plan_.n;
+  }
+  return destination;
 }
 
 void Epilogue::run(const Binding& binding, const Block& block, const void* results, std::int64_t stride,

@@ -85,7 +85,8 @@ template <typename T> T canonical_result(T value) {
 }
 
 template <typename T, int kRows, int kVectors>
-void tile(std::int64_t k_count, const T* a, const T* b, T* results, std::int64_t stride, bool first, bool finish) {
+void tile(std::int64_t k_count, const T* a, const T* b, T* results, std::int64_t stride, bool first, bool finish,
+          const AskedLines& /*asked*/) {
   T acc[kRows][kTileColumns<T>] = {};
   for (std::int64_t k = 0; k < k_count; ++k, a += kTileRows, b += kTileColumns<T>) {
     for (int r = 0; r < kRows; ++r) {
@@ -101,6 +102,7 @@ void tile(std::int64_t k_count, const T* a, const T* b, T* results, std::int64_t
   }
 }
 inline constexpr int kVectorsPerTile = 1;
+template <typename T> inline constexpr bool kAsksWithK = false;
 
 #else
 
@@ -137,9 +139,12 @@ template <class D, class V = hn::Vec<D> > HWY_INLINE V canonical_result(D d, V v
   }
 }
 
+// Low tiles have few lines to ask for.
+template <typename T> inline constexpr bool kAsksWithK = std::is_same_v<T, float> && kTileRows >= 12;
+
 template <typename T, int kRows, int kVectors>
 HWY_NOINLINE void tile(std::int64_t k_count, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, T* HWY_RESTRICT results,
-                       std::int64_t stride, bool first, bool finish) {
+                       std::int64_t stride, bool first, bool finish, const AskedLines& asked) {
   const Tag<T> d;
   constexpr int kN = kLanes<T>;
   hn::Vec<Tag<T> > acc[kRows][kVectors];
@@ -156,6 +161,7 @@ HWY_NOINLINE void tile(std::int64_t k_count, const T* HWY_RESTRICT a, const T* H
     hn::Vec<Tag<T> > column[kVectors];
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) column[v] = hn::LoadU(d, b + v * kN);
+    if constexpr (kAsksWithK<T>) hwy::Prefetch(asked.lines[static_cast<std::size_t>(k) % AskedLines::kMost]);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       const auto row = hn::Set(d, a[r]);
@@ -180,7 +186,8 @@ HWY_NOINLINE void tile(std::int64_t k_count, const T* HWY_RESTRICT a, const T* H
 
 #endif  // LOCKSTEP_SCALAR_TILE
 
-template <typename T> using TileFunction = void (*)(std::int64_t, const T*, const T*, T*, std::int64_t, bool, bool);
+template <typename T>
+using TileFunction = void (*)(std::int64_t, const T*, const T*, T*, std::int64_t, bool, bool, const AskedLines&);
 
 // Rows of a tile where so many are left, of the heights that less common types are compiled for: all of them would be a third
 // of this library's products.
@@ -205,35 +212,43 @@ template <typename T> TileFunction<T> tile_of(std::int64_t rows, std::int64_t ve
 // A tile at the ragged edge of an output that has no room for whole vectors.
 template <typename T>
 void edge_tile(TileFunction<T> function, std::int64_t k_count, const T* a, const T* b, T* results, std::int64_t stride,
-               std::int64_t rows, std::int64_t columns, bool first, bool finish) {
+               std::int64_t rows, std::int64_t columns, bool first, bool finish, const AskedLines& asked) {
   alignas(64) T local[kTileRows * kTileColumns<T>] = {};
   const std::size_t bytes = static_cast<std::size_t>(columns) * sizeof(T);
   if (!first) {
     for (std::int64_t r = 0; r < rows; ++r) std::memcpy(local + r * kTileColumns<T>, results + r * stride, bytes);
   }
-  function(k_count, a, b, local, kTileColumns<T>, first, finish);
+  function(k_count, a, b, local, kTileColumns<T>, first, finish, asked);
   for (std::int64_t r = 0; r < rows; ++r) std::memcpy(results + r * stride, local + r * kTileColumns<T>, bytes);
 }
 
 template <typename T> void multiply(const MultiplyArgs& args) {
   const T* a = static_cast<const T*>(args.row_panels);
   T* results = static_cast<T*>(args.results);
+  const bool asks_with_k = kAsksWithK<T> && args.destination.operand.data != nullptr;
+  AskedLines some;
+  if (asks_with_k) some = kNothingAsked;
+  const AskedLines& asked = asks_with_k ? some : kNothingAsked;
   for (std::int64_t row = 0; row < args.rows; row += kTileRows, a += args.row_panel_stride) {
     const std::int64_t rows = std::min<std::int64_t>(kTileRows, args.rows - row);
     const T* b = static_cast<const T*>(args.column_panels);
     for (std::int64_t column = 0; column < args.columns; column += kTileColumns<T>, b += args.column_panel_stride) {
       const std::int64_t columns = std::min<std::int64_t>(kTileColumns<T>, args.columns - column);
       const std::int64_t vectors = (columns + kLanes<T> - 1) / kLanes<T>;
-      args.destination.ask_for(row, rows, column, columns);
+      if (asks_with_k) {
+        some.find(args.destination, row, rows, column, columns, args.k_count);
+      } else {
+        args.destination.ask_for(row, rows, column, columns);
+      }
       T* to = results + row * args.results_stride + column;
       for (std::int64_t done = 0, height = 0; done < rows; done += height, to += height * args.results_stride) {
         height = tile_height<T>(rows - done);
         const TileFunction<T> function = tile_of<T>(height, vectors);
         if (args.padded || columns == vectors * kLanes<T>) {
-          function(args.k_count, a + done, b, to, args.results_stride, args.first, args.finish);
+          function(args.k_count, a + done, b, to, args.results_stride, args.first, args.finish, asked);
         } else {
           edge_tile<T>(function, args.k_count, a + done, b, to, args.results_stride, height, columns, args.first,
-                       args.finish);
+                       args.finish, asked);
         }
       }
     }
