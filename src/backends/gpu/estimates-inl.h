@@ -13,7 +13,8 @@ FUNCTION float exp_of_low(float x) {
 }
 
 // gelu of values of 16 bits, by estimates of 1 / gelu_divisor and of 2^gelu_exponent whose relative errors are below
-// 2^-22 and 2^-21: with a = |x|, a Phi(-a) is h P(h) e^(-a^2 / 2), h = a / (1 + a / 4), as in ls_gelu_to_bf16.
+// 2^-22 and 2^-21: with a = |x|, a Phi(-a) is h P(h) e^(-a^2 / 2), h = a / (1 + a / 4), as in ls_gelu_to_bf16; p is
+// -P(h), since a sign is an instruction of its own in some languages.
 
 FUNCTION float gelu_magnitude(float x, float limit) {
   FLOAT magnitude = float_abs(x);
@@ -35,30 +36,34 @@ FUNCTION float gelu_positive(float x) {
 /// For a value of bf16: what rounds to the same bf16 as ls_gelu. With the limit 13.1875, as there.
 FUNCTION float gelu_to_bf16_by(float x, float inverse, float power) {
   FLOAT h = gelu_magnitude(x, FROM_BITS(0x41530000u)) * inverse;
-  FLOAT p = FROM_BITS(0xb79ea801u /* -1.89133007e-05 */);
-  p = FMA(p, h, FROM_BITS(0x393544d5u /* 0.000172871471 */));
-  p = FMA(p, h, FROM_BITS(0x39bd2e1au /* 0.000360832375 */));
-  p = FMA(p, h, FROM_BITS(0xbc4e8b7bu /* -0.0126064969 */));
-  p = FMA(p, h, FROM_BITS(0x3da7b00fu /* 0.0818787739 */));
-  p = FMA(p, h, FROM_BITS(0xbe8c459fu /* -0.273968667 */));
-  p = FMA(p, h, FROM_BITS(0x3f000014u /* 0.500001192 */));
-  return FMA(-(h * power), p, gelu_positive(x));
+  FLOAT p = FROM_BITS(0x379ea801u /* 1.89133007e-05 */);
+  p = FMA(p, h, FROM_BITS(0xb93544d5u /* -0.000172871471 */));
+  p = FMA(p, h, FROM_BITS(0xb9bd2e1au /* -0.000360832375 */));
+  p = FMA(p, h, FROM_BITS(0x3c4e8b7bu /* 0.0126064969 */));
+  p = FMA(p, h, FROM_BITS(0xbda7b00fu /* -0.0818787739 */));
+  p = FMA(p, h, FROM_BITS(0x3e8c459fu /* 0.273968667 */));
+  p = FMA(p, h, FROM_BITS(0xbf000014u /* -0.500001192 */));
+  return FMA(h * power, p, gelu_positive(x));
 }
 
-/// For a value of f16, whose result is at least 2^-14: what rounds to the same f16 as ls_gelu, or, next to the middle
-/// of two of f16, and of smaller results, ls_gelu itself. With the limit 5.5.
+/// For a value of f16: what rounds to the same f16 as ls_gelu, or, next to the middle of two of f16 and below -5.5,
+/// ls_gelu itself. With the limit 5.5.
 FUNCTION float gelu_to_f16_by(float x, float inverse, float power) {
   FLOAT h = gelu_magnitude(x, FROM_BITS(0x40b00000u)) * inverse;
-  FLOAT p = FROM_BITS(0xb7c1bce7u /* -2.30953574e-05 */);
-  p = FMA(p, h, FROM_BITS(0x3958fb38u /* 0.000206929515 */));
-  p = FMA(p, h, FROM_BITS(0x3985f526u /* 0.000255503866 */));
-  p = FMA(p, h, FROM_BITS(0xbc4c0b2fu /* -0.0124538383 */));
-  p = FMA(p, h, FROM_BITS(0x3da77a5bu /* 0.0817763433 */));
-  p = FMA(p, h, FROM_BITS(0xbe8c4233u /* -0.27394256 */));
-  p = FMA(p, h, FROM_BITS(0x3f000001u /* 0.50000006 */));
-  FLOAT result = FMA(-(h * power), p, gelu_positive(x));
-  // Within 10 units of f32 from a middle: (bits mod 2^13) - 2^12.
-  bool sure = (BITS(result) << 19) - 0x7fb00000u > 0x00a00000u && float_abs(result) >= FROM_BITS(0x38800000u);
+  FLOAT p = FROM_BITS(0x37c1bce7u /* 2.30953574e-05 */);
+  p = FMA(p, h, FROM_BITS(0xb958fb38u /* -0.000206929515 */));
+  p = FMA(p, h, FROM_BITS(0xb985f526u /* -0.000255503866 */));
+  p = FMA(p, h, FROM_BITS(0x3c4c0b2fu /* 0.0124538383 */));
+  p = FMA(p, h, FROM_BITS(0xbda77a5bu /* -0.0817763433 */));
+  p = FMA(p, h, FROM_BITS(0x3e8c4233u /* 0.27394256 */));
+  p = FMA(p, h, FROM_BITS(0xbf000001u /* -0.50000006 */));
+  FLOAT result = FMA(h * power, p, gelu_positive(x));
+  // Within 10 units of f32 from a middle: (bits mod 2^13) - 2^12. Results below 2^-14 lie on 24 places behind the
+  // point, as they do between 2^-14 and 2^-13 after a sum.
+  FLOAT magnitude = float_abs(result);
+  FLOAT least = FROM_BITS(0x38800000u /* 2^-14 */);
+  magnitude = SELECT(magnitude < least, magnitude + least, magnitude);
+  bool sure = (BITS(magnitude) << 19) - 0x7fb00000u > 0x00a00000u && x >= FROM_BITS(0xc0b00000u /* -5.5 */);
   if (sure) return result;
   return ls_gelu(x);
 }

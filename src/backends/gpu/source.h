@@ -13,6 +13,10 @@
 //   ROUND_F16(x) ENCODE_F16(x) DECODE_F16(word)  cast_f16(x) of a float, its word, and the float of a word
 //   ANY_ROUND_BF16(x) ANY_ROUND_F16(x) ANY_DECODE_F16(word)  the same, but that it may be any NaN
 //   NEAREST_BF16(x)          and any number up to the smallest normal
+//   HASTY_BF16(x) HASTY_NEAREST_BF16(x)  ROUND_BF16 and NEAREST_BF16, or no number: of what is not below 2^112. Of its
+//                            own sign. HASTY_SHARE_BF16(x) of what is below, and no negative zero. These and
+//                            STORE4_ROUNDED(a, i, x) STORE8_ROUNDED(a, i, x), of float x[4] and x[8] that are bf16, for
+//                            Arithmetic::hasty_bf16: Vulkan alone
 //   GELU_TO_BF16(x) GELU_TO_F16(x)  of a value of that format, what rounds to it as ls_gelu(x) does; x is a name
 //   LARGER(x, y) SMALLER(x, y)  larger(x, y) of floats of which no zero nor NaN has to keep its bits
 //   P(i)                     parameter word i (UINT); i is a literal
@@ -121,6 +125,7 @@ struct Arithmetic {
   bool narrowing_keeps_subnormals = true;  ///< of f64 to f32
   bool f64 = true;                         ///< doubles with fused fma, exact division and square root
   bool quick_floats = false;               ///< CANONICAL_F32, ROUND_BF16, LARGER and their like in fewer instructions
+  bool hasty_bf16 = false;                 ///< there are HASTY_BF16 and its like; with quick_floats
   bool quick_halves = false;               ///< ENCODE_F16, DECODE_F16 and their like by the language's conversions
   bool native_halves = false;              ///< by its type of 16 bits
   bool float_halves = false;               ///< the same by sums of f32; one of the three at most

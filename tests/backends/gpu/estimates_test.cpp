@@ -56,6 +56,23 @@ TEST(ExhaustiveEstimate, ExpOfLowIsExp) {
   }
 }
 
+TEST(ExhaustiveEstimate, ProductsRoundToBf16) {
+  // As HASTY_BF16 does (vulkan/quick_forms.h), fused or not.
+  for (std::uint64_t bits = 0x00800000U; bits < 0x7f800000U; bits += 5) {
+    const float x = FROM_BITS(static_cast<std::uint32_t>(bits));
+    const float fused = std::fma(x, 65536.0F, std::fma(x, -65536.0F, x));
+    const float sum = x * 65536.0F + (x * -65536.0F + x);
+    if (x < 0x1p111F) {
+      const std::uint32_t right = (BITS(x) + 0x7fffU + (BITS(x) >> 16 & 1U)) & 0xffff0000U;
+      ASSERT_EQ(BITS(fused), right) << x;
+      ASSERT_EQ(BITS(sum), right) << x;
+    } else if (x >= 0x1.0002p112F) {
+      ASSERT_FALSE(std::isfinite(fused)) << x;
+      ASSERT_FALSE(std::isfinite(sum)) << x;
+    }
+  }
+}
+
 TEST(ExhaustiveEstimate, SumsOfBf16AreRoundedTwiceAsOnce) {
   // f64 has room for the sum, or for all of it that a rounding to bf16 can tell.
   const auto once = [](double sum) {

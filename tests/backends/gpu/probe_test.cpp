@@ -119,6 +119,48 @@ TEST(Probe, TakesQuickFormsOnlyWhereTheyAreRight) {
   EXPECT_TRUE(halves.quick_floats);
   EXPECT_FALSE(halves.quick_halves);
   EXPECT_TRUE(halves.float_halves);
+  // A rounding that is left out, as compilers do, and one of what is rounded already.
+  EXPECT_TRUE(found("", "").quick_halves);
+  EXPECT_FALSE(
+      found("#define ANY_ROUND_F16(x) FIRST_HALF(opaque_half(x))", "#define ANY_ROUND_F16(x) (x)").quick_halves);
+  EXPECT_FALSE(found("words & ~nan", "words").quick_halves);
+  EXPECT_TRUE(found("", "").hasty_bf16);
+  EXPECT_FALSE(found("fma(x, -65536.0, x)", "x * -65536.0").hasty_bf16);
+  EXPECT_FALSE(found("| (floatBitsToUint(x) & 0x80000000u)", "").hasty_bf16);
+  EXPECT_FALSE(found("fma(x, 65536.0, fma(x, -65536.0, x))", "nearest_value(x)").hasty_bf16)
+      << "takes what is too large";
+}
+
+// Numbers from 2^112 on, infinities and NaN, in single elements of groups that are rounded in haste; zeros' signs.
+TEST(Probe, RoundingsInHasteAreTheReferences) {
+  if (find_vulkan().devices.empty()) GTEST_SKIP() << find_vulkan().reason;
+  const Device device{DeviceKind::vulkan, 923};
+  auto backend = std::make_unique<GpuBackend>(device, open_vulkan(0), "");
+  ASSERT_TRUE(backend->arithmetic().hasty_bf16);
+  register_backend(std::move(backend));
+  const auto computed = [](Device where) {
+    constexpr std::int64_t kRows = 64, kColumns = 1024;
+    std::vector<std::int16_t> words(kRows * kColumns);
+    // Ordinary numbers, and in some rows a word of all 65,536 here and there; some rows are zeros.
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::size_t row = i / kColumns;
+      const std::size_t ordinary = 0x3f00 + (i * 37 % 256) + (i % 3 == 0 ? 0x8000 : 0);
+      const bool any = row % 2 == 1 && i % (row + 2) == 0;
+      words[i] = static_cast<std::int16_t>(row % 16 == 4 ? 0x8000 : any ? i * 40503 : ordinary);
+    }
+    const Tensor x = Tensor::from(words, {kRows, kColumns}, where).bitcast(DType::bf16);
+    const std::vector<std::int16_t> first(words.begin(), words.begin() + kColumns);
+    const Tensor b = Tensor::from(first, {kColumns}, where).bitcast(DType::bf16);
+    const Tensor r = fliplr(flipud(x));
+    const Tensor chain = gelu(x + b) + r;
+    return std::vector{(gelu(x + b) * r).hash(),
+                       chain.hash(),
+                       layer_norm(chain, {kColumns}, b, b).hash(),
+                       softmax(x, -1).hash(),
+                       softmax(x.reshape({kRows * 16, 64}), -1).hash(),
+                       ((x * 3.0 + r) * r + b).hash()};
+  };
+  EXPECT_EQ(computed(device), computed(Device::parse("ref")));
 }
 
 /// Compares what computes with every half on `device` with the reference.

@@ -302,6 +302,12 @@ void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
     case Kind::cast:
       if (compute_type(step.from) == ComputeType::f32 && type_of(step.a) == ComputeType::f32) {
         if (step.dtype == DType::f32) return define(fmt::format("{}({})", canonical_macro(rounding), name(step.a)));
+        if (haste_ == Haste::hasty && rounds_in_haste(i)) {
+          define(fmt::format("{}({})", rounding == Rounding::to_16_bits ? "HASTY_NEAREST_BF16" : "HASTY_BF16",
+                             name(step.a)));
+          if (is_watched(i)) watch(lines, name(i));
+          return;
+        }
         if (const char* round = rounding_macro(step.dtype, rounding)) {
           return define(fmt::format("{}({})", round, name(step.a)));
         }
@@ -337,6 +343,12 @@ void ProgramWriter::store(Lines& lines, int output, const std::string& part) {
   const ComputeType type = type_of(out.value);
   std::string word;
   if (vector_outputs_.contains(output) && rounds_at_store(output)) {
+    if (rounded_.contains(output)) {
+      lines.add("out{}_words[q] = {};", output, hasty_output(output));
+      const bool watches = haste_ == Haste::hasty && !is_share_of_row(out.value);
+      if (watches) watch(lines, fmt::format("out{}_words[q]", output));
+      return;
+    }
     return lines.add("out{}_words[q] = {};", output, name(out.value));
   }
   if (out.bits) {

@@ -60,8 +60,7 @@ class ProgramWriter {
                     const Copies& copies) const;
   void take_copies(Lines& lines, const std::string& at, const Copies& copies) const;
   std::size_t bytes_at_once(int input) const;
-  void store_vectors(Lines& lines, const std::string& part, const std::string& first,
-                     const std::set<int>& outputs) const;
+  void store_vectors(Lines& lines, const std::string& part, const std::string& first, const std::set<int>& outputs);
 
   /// Declares the addresses of buffers. Before everything else.
   void declare_buffers(Lines& lines);
@@ -72,8 +71,12 @@ class ProgramWriter {
   /// Declares the inverses of row values that `instructions` divide by. From here on their quotients are computed with
   /// them: an inverse costs as much as a quotient, but is needed once per row. Needs a fused FMA.
   void declare_inverses(Lines& lines, const std::set<int>& instructions);
-  /// Has `elements` write the loop over neighbours of which nothing but `outputs` remains. All their quotients share
-  /// one branch: where one is doubtful, everything is computed once more.
+  /// From here on groups may round to bf16 in haste (Arithmetic::hasty_bf16): program_haste.cpp.
+  void take_hasty_bf16(bool has) { has_haste_ = has; }
+  /// Whether a group of these instructions and outputs does so.
+  bool is_hasty(const std::set<int>& instructions, const std::set<int>& outputs) const;
+  /// Has `elements` write the loop over neighbours of which nothing but `outputs` remains. All their quotients, and
+  /// roundings in haste, share one branch: where one is doubtful, everything is computed once more.
   void write_group(Lines& lines, const std::set<int>& instructions, const std::set<int>& outputs,
                    const std::function<void()>& elements);
   /// Declares v<i>, the value of instruction i, from places of `part`. Not for reductions.
@@ -113,6 +116,12 @@ class ProgramWriter {
   bool holds(DType dtype, int i) const;  ///< value i is one of that format
   bool divides_by_inverse(int i) const;
   void quotient(Lines& lines, const Instruction& step, int i) const;
+  bool is_share_of_row(int i) const;
+  void begin_haste(const std::set<int>& instructions, const std::set<int>& outputs);
+  bool rounds_in_haste(int i) const;  ///< a cast
+  bool is_watched(int i) const;
+  std::string hasty_output(int output) const;
+  void watch(Lines& lines, const std::string& rounded);
   std::string elementwise(const Instruction& step, int i);
   std::string function_of(Op op, ComputeType type, Rounding rounding);
   void declare_words(Lines& lines, const std::set<int>& outputs) const;
@@ -133,6 +142,13 @@ class ProgramWriter {
   /// Quotients by way of inverses: each doubtful one is computed in full, it sets `doubtful`, or all are in full.
   enum class Quotients { each, quick, full };
   Quotients quotients_ = Quotients::each;
+  bool has_haste_ = false;
+  enum class Haste { none, hasty, careful };  ///< of a group: what it rounds in haste, and the same once more
+  Haste haste_ = Haste::none;
+  std::set<int> group_;    ///< the group's instructions
+  int watched_left_ = 0;   ///< of an element's roundings that `doubt` is to be told of
+  std::string watched_;    ///< one of them, which it waits to be told of with the next one
+  std::set<int> rounded_;  ///< outputs of the group whose words are floats that are bf16
   bool batched_ = false;
   int width_ = 1;
   std::set<int> vector_inputs_;

@@ -45,17 +45,24 @@ void ProgramWriter::write_group(Lines& lines, const std::set<int>& instructions,
                                 const std::function<void()>& elements) {
   const bool divides =
       std::any_of(instructions.begin(), instructions.end(), [&](int i) { return divides_by_inverse(i); });
+  const bool hastens = is_hasty(instructions, outputs);
   // What is stored one by one may be an operand of what is computed once more.
   const bool stays = std::all_of(outputs.begin(), outputs.end(), [&](int o) { return vector_outputs_.contains(o); });
-  if (!divides || !stays) return elements();
+  if ((!divides && !hastens) || !stays) return elements();
   lines.add("bool doubtful = false;");
-  quotients_ = Quotients::quick;
+  if (divides) quotients_ = Quotients::quick;
+  if (hastens) begin_haste(instructions, outputs);
+  const bool watches = watched_left_ > 0;
+  if (watches) lines.add("float doubt = 0.0f;");
   elements();
-  lines.open("if (doubtful) {{");
-  quotients_ = Quotients::full;
+  // Infinite, or no number.
+  lines.open("if (doubtful{}) {{", watches ? " || (BITS(doubt) & 0x7f800000u) == 0x7f800000u" : "");
+  if (divides) quotients_ = Quotients::full;
+  if (hastens) haste_ = Haste::careful;
   elements();
   lines.close();
   quotients_ = Quotients::each;
+  haste_ = Haste::none;
 }
 
 void ProgramWriter::quotient(Lines& lines, const Instruction& step, int i) const {

@@ -49,6 +49,7 @@ Launch elementwise(const Program& program, const RenderLimits& limits) {
   Words words;
   Lines lines;
   ProgramWriter writer(program, space, words);
+  writer.take_hasty_bf16(limits.arithmetic.hasty_bf16);
   const char* index = space.wide ? "LONG" : "int";
   const int rank = space.shape.rank();
   writer.declare_buffers(lines);

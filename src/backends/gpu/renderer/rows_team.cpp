@@ -177,6 +177,9 @@ void TeamKernel::write_vectors(int phase, const std::vector<Reduction>& reductio
   for (std::size_t i = 0; i < stages.size(); ++i) {
     lines_.add("{} staged{}[{}];", type_name(stages[i].type), i, width_);
   }
+  // Sums that pass through a stage are of what is there at the end.
+  const bool again = std::all_of(reductions.begin(), reductions.end(),
+                                 [&](const Reduction& reduction) { return staged_ && reduction.is_ordered(); });
   const bool by_pairs = limits_.bf16_pairs && !reductions.empty() && width_ % 2 == 0;
   const auto elements = [&] {
     std::set<int> pairs;
@@ -196,7 +199,7 @@ void TeamKernel::write_vectors(int phase, const std::vector<Reduction>& reductio
     lines_.close();
     if (by_pairs) lines_.close();
   };
-  if (reductions.empty()) {
+  if (reductions.empty() || (again && writer_.is_hasty(computed, stored))) {
     writer_.write_group(lines_, computed, stored, elements);
   } else {
     elements();
@@ -240,7 +243,9 @@ void TeamKernel::write_phase(int phase) {
     } else {
       reduction.start(lines_, "");
     }
-    for (SharedArray& array : reduction.shared(limits_.threads * (lanes ? width_ : 1), is_quick(reduction))) {
+    const bool chained = width_ > 1 && staged_ && reduction.is_ordered();  // by kLanes threads of each team
+    const int places = chained ? kLanes * limits_.threads / team_ : limits_.threads * (lanes ? width_ : 1);
+    for (SharedArray& array : reduction.shared(places, is_quick(reduction))) {
       shared_.push_back(std::move(array));
     }
   }

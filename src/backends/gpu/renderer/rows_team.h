@@ -20,6 +20,7 @@ class TeamKernel {
  public:
   TeamKernel(const Program& program, const RenderLimits& limits)
       : program_(program), limits_(limits), space_(Space::of(program, true)), writer_(program_, space_, words_) {
+    writer_.take_hasty_bf16(limits_.arithmetic.hasty_bf16);
     find_phases();
     choose_form();
     choose_copies();

@@ -277,10 +277,14 @@ void TeamKernel::choose_team() {
   const auto team_for = [&](std::int64_t items, int most) {
     return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(items, 1, most))));
   };
+  // What waits for a sum takes shared memory, by which Vulkan decides how many workgroups run at once; more neighbours
+  // at once pay where an element takes long.
+  constexpr std::size_t kCostly = 24;  // instructions
+  const bool by_fours = !is_for_few_threads() && !held_.empty() && program_.code.size() <= kCostly;
   if (space_.rows < space_.shape.rank() && limits_.threads == 4 * kLanes) {
     const std::int64_t short_row = kLongestPerLane * kLanes / 4;
     if (length <= short_row) {
-      const int most = length <= short_row / 2 || length % 8 != 0 ? 8 : 4;
+      const int most = !by_fours && (length <= short_row / 2 || length % 8 != 0) ? 8 : 4;
       if (combining_bytes(most) <= limits_.shared_bytes && writer_.choose_vectors(most)) {
         width_ = writer_.width();
         const int groups = team_for(length / width_, kLanes / width_);
@@ -290,7 +294,7 @@ void TeamKernel::choose_team() {
       }
     } else {
       const int team = team_for((length + kLongestPerLane - 1) / kLongestPerLane, limits_.threads);
-      if (fits_staged(std::max(team, kLanes)) && writer_.choose_vectors(8, false, is_for_few_threads() ? 32 : 24)) {
+      if (fits_staged(std::max(team, kLanes)) && writer_.choose_vectors(by_fours ? 4 : 8, false, 32)) {
         width_ = writer_.width();
         if (width_ == 8 && is_for_few_threads()) {
           limits_.threads = kThreadsOfWords16;

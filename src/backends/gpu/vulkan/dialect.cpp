@@ -90,8 +90,6 @@ layout(buffer_reference, std430, buffer_reference_align = 16) readonly restrict 
 #define STORE8_U16(a, i, words8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_U16(words8, 0), JOINED_U16(words8, 2), JOINED_U16(words8, 4), JOINED_U16(words8, 6));
 #define STORE4_BF16(a, i, floats4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_BF16(floats4, 0), JOINED_BF16(floats4, 2));
 #define STORE8_BF16(a, i, floats8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_BF16(floats8, 0), JOINED_BF16(floats8, 2), JOINED_BF16(floats8, 4), JOINED_BF16(floats8, 6));
-#define STORE4_F16(a, i, floats4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_F16(floats4, 0), JOINED_F16(floats4, 2));
-#define STORE8_F16(a, i, floats8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_F16(floats8, 0), JOINED_F16(floats8, 2), JOINED_F16(floats8, 4), JOINED_F16(floats8, 6));
 #define READ4(s, i, array4, j) { int from = i; array4[j] = s[from]; array4[(j) + 1] = s[from + 1]; array4[(j) + 2] = s[from + 2]; array4[(j) + 3] = s[from + 3]; }
 #define WRITE4(s, i, array4, j) { int to4 = i; s[to4] = array4[j]; s[to4 + 1] = array4[(j) + 1]; s[to4 + 2] = array4[(j) + 2]; s[to4 + 3] = array4[(j) + 3]; }
 #define TAKE4_U32(s, i, words4) { int from4 = (i) * 4; words4[0] = uint(s[from4]); words4[1] = uint(s[from4 + 1]); words4[2] = uint(s[from4 + 2]); words4[3] = uint(s[from4 + 3]); }
@@ -216,8 +214,9 @@ std::string vulkan_source(const KernelText& kernel, const Arithmetic& arithmetic
   text += arithmetic.near_teams ? kNearTeams : "#define NEAR_BARRIER() barrier()\n";
   text += std::string(kPlainForms) + (arithmetic.near_estimates ? kEstimatedGelus : kPlainGelus) + kWords;
   text += arithmetic.quick_floats ? kQuickFloats : std::string(kPlainFloats) + kPlainBf16Pairs;
-  text += arithmetic.quick_halves    ? std::string(kPackedHalves) + kRoundedHalves + kQuickHalves
-          : arithmetic.native_halves ? std::string(kNativeHalves) + kRoundedHalves + kQuickHalves
+  if (arithmetic.hasty_bf16) text += kHastyFloats;
+  text += arithmetic.quick_halves    ? std::string(kPackedHalves) + kOpaqueHalves + kQuickHalves
+          : arithmetic.native_halves ? std::string(kNativeHalves) + kOpaqueHalves + kQuickHalves
           : arithmetic.float_halves  ? std::string(kRoundedHalves) + kFloatHalves + kPlainHalfPairs
                                      : std::string(kPlainHalves) + kPlainHalfPairs;
   // Drivers leave loops alone, and then arrays are not in registers. Where fma is a function, texts are long enough.

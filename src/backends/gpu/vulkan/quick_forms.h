@@ -1,6 +1,6 @@
 // The words of plain_forms.h in fewer instructions, for devices on which they give the same bits
-// (Arithmetic::quick_floats, quick_halves): products of floats in place of masks of their words, and conversions of the
-// language.
+// (Arithmetic::quick_floats, quick_halves, hasty_bf16): products of floats in place of masks of their words, and
+// conversions of the language.
 #pragma once
 
 namespace lockstep {
@@ -41,6 +41,23 @@ float quick_smaller(float x, float y) {
 }
 )";
 
+// With |x| below 2^112: 65535 x is rounded to the 24 bits of a float just where x is to 8, to even, too, so the rest of
+// 65536 x is x rounded. Above, that product overflows, and the result is no number. Zeros lose their sign. Both
+// products are of one kind, for NVIDIA's fma takes subnormal operands for zeros, and its products do not.
+inline constexpr const char* kHastyFloats = R"(#define HASTY_BF16(x) hasty_signed(flushed(x, 0x00808000u))
+#define HASTY_NEAREST_BF16(x) hasty_signed(x)
+#define HASTY_SHARE_BF16(x) hasty_value(flushed(x, 0x00808000u))
+#define JOINED_UPPER(floats2, j) ((floatBitsToUint(floats2[j]) >> 16) | (floatBitsToUint(floats2[j + 1]) & 0xffff0000u))
+#define STORE4_ROUNDED(a, i, floats4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_UPPER(floats4, 0), JOINED_UPPER(floats4, 2));
+#define STORE8_ROUNDED(a, i, floats8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_UPPER(floats8, 0), JOINED_UPPER(floats8, 2), JOINED_UPPER(floats8, 4), JOINED_UPPER(floats8, 6));
+float hasty_value(float x) {
+  return fma(x, 65536.0, fma(x, -65536.0, x));
+}
+float hasty_signed(float x) {
+  return uintBitsToFloat(floatBitsToUint(hasty_value(x)) | (floatBitsToUint(x) & 0x80000000u));
+}
+)";
+
 inline constexpr const char* kPlainBf16Pairs =
     "#define JOINED_BF16(floats2, j) (ENCODE_BF16(floats2[j]) | (ENCODE_BF16(floats2[j + 1]) << 16))\n";
 
@@ -52,7 +69,17 @@ inline constexpr const char* kNativeHalves = R"(#extension GL_EXT_shader_explici
 #define FIRST_HALF(word) float(unpackFloat2x16(word).x)
 )";
 
-/// Of both that follow. A sum with 1/2 has 24 bits behind the point, as many as subnormal halves.
+// NVIDIA's compiler (580.159) takes a conversion of what was converted just before for nothing at all, and leaves the
+// rounding out. So the word passes through a sum with a zero that no compiler knows: launches have one row of
+// workgroups.
+inline constexpr const char* kOpaqueHalves = R"(#define ROUND_F16(x) quick_half(opaque_half(x))
+#define ANY_ROUND_F16(x) FIRST_HALF(opaque_half(x))
+uint opaque_half(float x) {
+  return PACK_HALVES(vec2(x, 0.0)) + gl_WorkGroupID.y * 0x10001u;
+}
+)";
+
+/// Of kFloatHalves. A sum with 1/2 has 24 bits behind the point, as many as subnormal halves.
 inline constexpr const char* kRoundedHalves = R"(#define ROUND_F16(x) half_value(x)
 #define ANY_ROUND_F16(x) half_value(x)
 float half_value(float x) {
@@ -66,12 +93,12 @@ float half_value(float x) {
 }
 )";
 
-// NVIDIA's compiler (580.159) takes a conversion of what was converted just before for nothing at all, and leaves the
-// rounding out, so a value that is rounded and computed with goes by integers.
 inline constexpr const char* kQuickHalves = R"(#define DECODE_F16(word) quick_half(word)
 #define ANY_DECODE_F16(word) FIRST_HALF(word)
 #define ENCODE_F16(x) half_word(x)
-#define JOINED_F16(floats2, j) half_pair(vec2(floats2[j], floats2[j + 1]))
+#define JOINED_F16(floats2, j) half_words(vec4(floats2[j], floats2[j + 1], 0.0, 0.0), vec4(0.0)).x
+#define STORE4_F16(a, i, floats4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = half_words(vec4(floats4[0], floats4[1], floats4[2], floats4[3]), vec4(0.0)).xy;
+#define STORE8_F16(a, i, floats8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = half_words(vec4(floats8[0], floats8[1], floats8[2], floats8[3]), vec4(floats8[4], floats8[5], floats8[6], floats8[7]));
 float quick_half(uint word) {
   float result = FIRST_HALF(word);
   return result == result ? result : uintBitsToFloat(0x7fc00000u);
@@ -80,10 +107,15 @@ uint half_word(float x) {
   uint word = PACK_HALVES(vec2(x, 0.0));
   return x == x ? word : 0x7e00u;
 }
-uint half_pair(vec2 x) {
-  uint word = PACK_HALVES(x);
-  word = x.x == x.x ? word : (word & 0xffff0000u) | 0x7e00u;
-  return x.y == x.y ? word : (word & 0xffffu) | 0x7e000000u;
+// A NaN is rare: its word is made ours where one of eight is above infinity.
+uvec4 half_words(vec4 x, vec4 y) {
+  uvec4 words = uvec4(PACK_HALVES(x.xy), PACK_HALVES(x.zw), PACK_HALVES(y.xy), PACK_HALVES(y.zw));
+  uvec4 above = (words & 0x7fff7fffu) + 0x03ff03ffu;
+  if (((above.x | above.y | above.z | above.w) & 0x80008000u) != 0u) {
+    uvec4 nan = ((above >> 15) & 0x00010001u) * 0xffffu;
+    words = (words & ~nan) | (nan & 0x7e007e00u);
+  }
+  return words;
 }
 )";
 
@@ -112,7 +144,10 @@ uint half_word(float x) {
 )";
 
 inline constexpr const char* kPlainHalfPairs =
-    "#define JOINED_F16(floats2, j) (ENCODE_F16(floats2[j]) | (ENCODE_F16(floats2[j + 1]) << 16))\n";
+    R"(#define JOINED_F16(floats2, j) (ENCODE_F16(floats2[j]) | (ENCODE_F16(floats2[j + 1]) << 16))
+#define STORE4_F16(a, i, floats4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_F16(floats4, 0), JOINED_F16(floats4, 2));
+#define STORE8_F16(a, i, floats8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_F16(floats8, 0), JOINED_F16(floats8, 2), JOINED_F16(floats8, 4), JOINED_F16(floats8, 6));
+)";
 
 // A quotient by the language's operator is exact where it is asked to be, and slow.
 inline constexpr const char* kEstimatedGelus =
