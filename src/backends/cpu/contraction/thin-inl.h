@@ -274,7 +274,7 @@ template <int kRows> void thin_columns(const ThinArgs& args) {
 
 // kPieces vectors of columns that lie in panels, for `count` terms from k on: as many sums that wait for nothing but
 // themselves.
-template <int kRows, int kPieces>
+template <int kRows, int kPieces, bool kAsks>
 HWY_INLINE void thin_panel_pieces(const ThinArgs& args, std::int64_t piece, std::int64_t k, std::int64_t count) {
   const Tag<float> d;
   constexpr int kN = kLanes<float>;
@@ -295,7 +295,7 @@ HWY_INLINE void thin_panel_pieces(const ThinArgs& args, std::int64_t piece, std:
     for (int p = 0; p < kPieces; ++p) {
       const float* const from = columns[p] + i * args.panel_width;
       // A panel is read once, page after page, at whose beginning processors ask for nothing by themselves.
-      if (p * kN % 16 == 0) __builtin_prefetch(from + kPanelAhead, 0, kCache);
+      if (kAsks && p * kN % 16 == 0) __builtin_prefetch(from + kPanelAhead, 0, kCache);
       column[p] = hn::LoadU(d, from);
     }
 #pragma GCC unroll 8
@@ -314,14 +314,20 @@ HWY_INLINE void thin_panel_pieces(const ThinArgs& args, std::int64_t piece, std:
 }
 
 // Panels of a block of k lie one behind the other, and are read so.
-template <int kRows> void thin_panels(const ThinArgs& args) {
-  constexpr int kPieces = kRows <= 4 ? 2 : 1;
+template <int kRows, int kPieces, bool kAsks> void thin_panels(const ThinArgs& args) {
   for (std::int64_t k = 0; k == 0 || k < args.k; k += kBlock) {
     const std::int64_t count = std::min(args.k - k, kBlock);
     std::int64_t piece = args.piece_begin;
-    for (; piece + kPieces <= args.piece_end; piece += kPieces) thin_panel_pieces<kRows, kPieces>(args, piece, k, count);
-    for (; piece < args.piece_end; ++piece) thin_panel_pieces<kRows, 1>(args, piece, k, count);
+    for (; piece + kPieces <= args.piece_end; piece += kPieces) thin_panel_pieces<kRows, kPieces, kAsks>(args, piece, k, count);
+    for (; piece < args.piece_end; ++piece) thin_panel_pieces<kRows, 1, kAsks>(args, piece, k, count);
   }
+}
+
+// What comes from memory is best read one panel at a time, what the caches hold with more sums side by side.
+template <int kRows> void thin_panels(const ThinArgs& args) {
+  constexpr std::int64_t kCached = 2 << 20;  // elements
+  if (args.table->pieces() * kLanes<float> * args.k > kCached) return thin_panels<kRows, kRows <= 4 ? 2 : 1, true>(args);
+  thin_panels<kRows, kRows <= 2 ? 4 : kRows <= 4 ? 2 : 1, kLanes<float> == 16>(args);
 }
 
 template <int kRows> void thin_decoded_blocks(const ThinArgs& args, std::int64_t piece) {

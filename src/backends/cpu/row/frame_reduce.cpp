@@ -94,6 +94,9 @@ void Frame::reduce_pieces(const Step& step, const Tile& tile, std::byte* lanes) 
   const std::size_t n = whole ? tile.elements() : idx(tile.piece);
   const std::byte* a = values_[step.a];
   const std::byte* b = step.b < 0 ? nullptr : values_[step.b];
+  if (runs == 1 && step.links.empty()) {
+    return plan_.reduce->lanes[reduction.kind()][index_of(reduction.type)](lanes, a, b, n);
+  }
   std::array<ChainLink, kMostLinks> links;
   find_links(step, links.data());
   for (std::int64_t run = 0; run < runs; ++run, a += strides_[step.a]) {
