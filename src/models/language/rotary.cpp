@@ -181,7 +181,12 @@ RopeTables RotaryTurns::at(std::span<const std::int64_t> positions, Device devic
       found->second.known.set(place);
       missing.push_back(i);
     }
-    by_threads(missing.size(), [&](std::size_t i) { compute(positions[missing[i]], rows[missing[i]]); });
+    try {
+      by_threads(missing.size(), [&](std::size_t i) { compute(positions[missing[i]], rows[missing[i]]); });
+    } catch (...) {  // a thread that the system refused
+      kept_->blocks.clear();
+      throw;
+    }
     for (std::size_t i = 0; i < positions.size(); ++i) {
       const float* row = rows[i];
       if (row == nullptr) {
