@@ -240,7 +240,8 @@ TEST(Canonical, ExhaustiveChainsOfTwoOpsEqualTheOps) {
         for (const ChainCase& second : kChainCases) {
           for (const float& b : second_operands) {
             run_op(second, between.data(), b, expected.data(), kWords, isa);
-            ChainLink links[] = {{first.chain, true, &a}, {second.chain, true, &b}};
+            ChainLink links[] = {{first.chain, true, &a, 0, nullptr, nullptr},
+                                 {second.chain, true, &b, 0, nullptr, nullptr}};
             table.store(found.data(), x.data(), links, 2, table.form(links, 2, 1), {.n = kWords});
             ASSERT_EQ(std::memcmp(expected.data(), found.data(), kWords * sizeof(float)), 0)
                 << info_of(first.op).name << ' ' << a << ", " << info_of(second.op).name << ' ' << b << ", "
@@ -290,7 +291,8 @@ void compare_chain(const std::vector<ChainOp>& ops, const std::vector<bool>& sca
   std::vector<ChainLink> links;
   for (std::size_t l = 0; l < ops.size(); ++l) {
     for (float& value : operands[l]) value = scalar::canonical(numbers.next());
-    links.push_back({ops[l], scalar[l], operands[l].data(), scalar[l] ? 1 : static_cast<std::ptrdiff_t>(n)});
+    const std::ptrdiff_t next_row = scalar[l] ? 1 : static_cast<std::ptrdiff_t>(n);
+    links.push_back({ops[l], scalar[l], operands[l].data(), next_row, nullptr, nullptr});
   }
   const ChainForm form = chain_table(isa).form(links.data(), links.size(), rows);
   chain_table(isa).store(found.data(), first.data(), links.data(), links.size(), form,
@@ -394,7 +396,7 @@ TEST(Canonical, ExhaustiveSumsOfChainsEqualSumsOfTheOps) {
     for (const ChainCase& link : kChainCases) {
       for (const float& a : operands) {
         run_op(link, x.data(), a, values.data(), kWords, isa);
-        const ChainLink links[] = {{link.chain, true, &a}};
+        const ChainLink links[] = {{link.chain, true, &a, 0, nullptr, nullptr}};
         const ChainForm form = table.form(links, 1, 1);
         for (std::size_t i = 0; i < kWords; i += kLanes) {
           std::vector<float> expected(kLanes, 0.25f), found(kLanes, 0.25f);

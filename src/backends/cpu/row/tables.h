@@ -137,13 +137,13 @@ enum class ChainOp : std::uint8_t {
   max_number,  ///< within the loops: max where y is no NaN,
   min_number,  ///< and min
 };
-struct ChainLink {
+struct ChainLink {  // nothing is set: each step of each tile has room for kMostLinks
   ChainOp op;
   bool scalar;  ///< the operand is one value rather than an array
   const float* operand;
-  std::ptrdiff_t stride = 0;  ///< elements from the operand of a row to that of the next
-  const float* z = nullptr;  ///< leaky, gate
-  const float* otherwise = nullptr;  ///< gate
+  std::ptrdiff_t stride;   ///< elements from the operand of a row to that of the next
+  const float* z;          ///< leaky, gate
+  const float* otherwise;  ///< gate
 };
 inline constexpr std::size_t kMostLinks = 10;
 
