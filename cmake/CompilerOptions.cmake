@@ -67,8 +67,8 @@ endif()
 
 # How the library is optimised in a release build. Most of it composes ops, reads descriptions, plans or writes kernels' texts:
 # it is made small, which takes two fifths of -O3's code away. What loops over elements or is called for each of a text has
-# -O2. CMake's -O3 stay the CPU's kernels and what every op passes through.
-set(lockstep_fastest_groups "^(core/quick|graph/quick|backends/cpu/[a-z]+)$")
+# -O2. CMake's -O3 stay the CPU's kernels and the core.
+set(lockstep_fastest_groups "^(core/quick|backends/cpu/[a-z]+)$")
 set(lockstep_quick_folders "^(kernels|backends/cpu)$")
 set(lockstep_quick_sources
   "core/(checked|device|dtype|encoding|fp_state|hash|shape|utf8|view)"
@@ -80,6 +80,9 @@ set(lockstep_quick_sources
   "linalg/(singular_values|symmetric_eigen)"
   "models/language/sample"
   "text/(bpe|charsmap|graphemes|normal.*|pre_tokenizers|regex.*|sentence_piece|tokenizer|unicode|unigram|vocabulary)")
+# What the CPU does around tiles.
+set(lockstep_steering_sources
+  "backends/cpu/contraction/(.*_way|geometry|padded_copy)")
 # What the CPU does once for a kernel, not in each run.
 set(lockstep_planning_sources
   "backends/cpu/contraction/(contraction|direct|images|in_place|lines|panels|plan|planner|side|thin|tiling)"
@@ -90,7 +93,7 @@ list(JOIN lockstep_planning_sources "|" lockstep_planning_sources)
 # The folder of a source, to which `/quick` or `/planning` is added where it is compiled apart from the others of its folder.
 function(lockstep_group_of file result)
   cmake_path(GET file PARENT_PATH folder)
-  if(file MATCHES "^(${lockstep_quick_sources})\\.cpp$")
+  if(file MATCHES "^(${lockstep_quick_sources})\\.cpp$" OR file MATCHES "^(${lockstep_steering_sources})\\.cpp$")
     string(APPEND folder "/quick")
   elseif(file MATCHES "^(${lockstep_planning_sources})\\.cpp$")
     string(APPEND folder "/planning")
