@@ -4,7 +4,6 @@
 #include <bitset>
 #include <cmath>
 #include <functional>
-#include <future>
 #include <mutex>
 #include <numbers>
 #include <thread>
@@ -76,10 +75,9 @@ void by_threads(std::size_t count, const std::function<void(std::size_t)>& compu
   const auto work = [&](std::size_t thread) {
     for (std::size_t i = thread; i < count; i += threads) compute(i);
   };
-  std::vector<std::future<void>> others;
-  for (std::size_t t = 1; t < threads; ++t) others.push_back(std::async(std::launch::async, work, t));
+  std::vector<std::jthread> others;
+  for (std::size_t t = 1; t < threads; ++t) others.emplace_back(work, t);
   work(0);
-  for (std::future<void>& other : others) other.get();
 }
 
 }  // namespace
