@@ -217,6 +217,9 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
+    if options.runtime == "compiled":
+        from torch._dynamo import config
+        config.recompile_limit = 100  # for each function: cases share some
     print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads", file=sys.stderr)
     known = kernel_cases.cases(options.runtime, options.threads)
     if options.runtime in ("torch", "compiled"):
@@ -228,7 +231,6 @@ def main():
         parser.error(f"unknown case {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     with torch.no_grad():
         for name in options.only or known:
-            torch.compiler.reset()  # it compiles a function for a few kinds of arguments alone, and cases share some
             run = known[name]() if name in known else None
             if run is None:
                 continue
