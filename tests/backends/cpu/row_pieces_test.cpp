@@ -1,5 +1,5 @@
-// Long rows that lie in pieces all over memory, as the channels of many pictures do, and gates, as the gradient of relu is:
-// both against the reference backend, by equality of bits, and whether plans have them.
+// Long rows that lie in pieces all over memory, as the channels of many pictures do, and gates, as the gradient of relu
+// is: both against the reference backend, by equality of bits, and whether plans have them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,8 +30,7 @@ struct Channels {
   int load_bordered(ProgramBuilder& builder, Random& random) const {
     const int slot = builder.add_buffer(random, DType::f32, pictures * channels * (elements + 2), false);
     View whole = View::contiguous({pictures, channels, elements + 2});
-    return builder.load(
-        builder.add_input(slot, DType::f32, whole.sliced(2, 1, 1, elements).permuted({1, 0, 2}), true));
+    return builder.load(builder.add_input(slot, DType::f32, whole.sliced(2, 1, 1, elements).permuted({1, 0, 2}), true));
   }
   /// One element for each of a picture, the same for all pictures and channels.
   int load_shared(ProgramBuilder& builder, Random& random) const {
@@ -123,7 +122,8 @@ TEST(RowGates, KeepEveryBitAndEndAChain) {
     const int given = input();
     const int z = builder.constant(random.one_in(2) ? 0.0f : FROM_BITS(0x80800001u));
     const std::uint32_t other = random.pick(std::vector<std::uint32_t>{0, 0x80000000u, 0x3f800000u, 5, 0xffc00001u});
-    const int x = random.one_in(6) ? given : builder.op(random.pick(std::vector<Op>{Op::add, Op::mul}), f32, given, input());
+    const int x =
+        random.one_in(6) ? given : builder.op(random.pick(std::vector<Op>{Op::add, Op::mul}), f32, given, input());
     const int above = builder.op(Op::gt, f32, y, z);
     const int gated = builder.op(Op::where, ComputeType::i32, above, words(x), words(builder.constant(f32, other)));
     builder.output(gated, DType::f32, true);

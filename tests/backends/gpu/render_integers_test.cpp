@@ -1,4 +1,5 @@
-// What the renderer makes of blocked and of q8 products: integer tiles, digits and codes, where a device has units for them.
+// What the renderer makes of blocked and of q8 products: integer tiles, digits and codes, where a device has units for
+// them.
 #include <string>
 
 #include <gtest/gtest.h>

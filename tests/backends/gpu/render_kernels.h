@@ -91,7 +91,8 @@ inline Kernel matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype
   return kernel;
 }
 
-inline Kernel blocked_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, const View& a, const View& b) {
+inline Kernel blocked_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, const View& a,
+                             const View& b) {
   Kernel kernel = matmul(m, n, k, dtype);
   auto& contraction = std::get<ContractionKernel>(kernel);
   contraction.numerics = Numerics::blocked;

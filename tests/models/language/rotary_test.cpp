@@ -42,7 +42,7 @@ TEST(RotaryTurns, AreThoseOfEachPositionAlone) {
   std::vector<std::int64_t> positions;
   for (std::int64_t i = 0; i < 700; ++i) positions.push_back(i);  // more than one thread
   expect_each_alone(turns, config, positions);
-  expect_each_alone(turns, config, positions);  // now kept
+  expect_each_alone(turns, config, positions);                                 // now kept
   for (std::int64_t& position : positions) position = position * 7919 % 1024;  // some of them
   positions.insert(positions.end(), 200, 5);
   expect_each_alone(turns, config, positions);

@@ -318,7 +318,8 @@ template <int kRows, int kPieces, bool kAsks> void thin_panels(const ThinArgs& a
   for (std::int64_t k = 0; k == 0 || k < args.k; k += kBlock) {
     const std::int64_t count = std::min(args.k - k, kBlock);
     std::int64_t piece = args.piece_begin;
-    for (; piece + kPieces <= args.piece_end; piece += kPieces) thin_panel_pieces<kRows, kPieces, kAsks>(args, piece, k, count);
+    for (; piece + kPieces <= args.piece_end; piece += kPieces)
+      thin_panel_pieces<kRows, kPieces, kAsks>(args, piece, k, count);
     for (; piece < args.piece_end; ++piece) thin_panel_pieces<kRows, 1, kAsks>(args, piece, k, count);
   }
 }
@@ -326,7 +327,8 @@ template <int kRows, int kPieces, bool kAsks> void thin_panels(const ThinArgs& a
 // What comes from memory is best read one panel at a time, what the caches hold with more sums side by side.
 template <int kRows> void thin_panels(const ThinArgs& args) {
   constexpr std::int64_t kCached = 2 << 20;  // elements
-  if (args.table->pieces() * kLanes<float> * args.k > kCached) return thin_panels<kRows, kRows <= 4 ? 2 : 1, true>(args);
+  if (args.table->pieces() * kLanes<float> * args.k > kCached)
+    return thin_panels<kRows, (kRows <= 4 ? 2 : 1), true>(args);
   thin_panels<kRows, kRows <= 2 ? 4 : kRows <= 4 ? 2 : 1, kLanes<float> == 16>(args);
 }
 

@@ -11,8 +11,8 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-/// Appends the program's instructions to `code`, each once (a square's gradient adds the same product twice), with a cast
-/// wherever an i32 operand meets an i64 loop (the condition of `where` on 8-byte words, sums of small integers).
+/// Appends the program's instructions to `code`, each once (a square's gradient adds the same product twice), with a
+/// cast wherever an i32 operand meets an i64 loop (the condition of `where` on 8-byte words, sums of small integers).
 class Normaliser {
  public:
   Normaliser(const Program& program, Analysis& analysis) : analysis_(analysis) {

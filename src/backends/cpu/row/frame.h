@@ -62,7 +62,9 @@ class Frame {
   /// Epilogues: row values are those of `rows` rows further down.
   void move_row_values(std::int64_t rows);
   std::byte* direct(int output, const Tile& tile, std::ptrdiff_t& stride) const;
-  static bool goes_by_row(const Step& step, const Tile& tile) { return step.by_row || tile.has_gaps || tile.piece != 0; }
+  static bool goes_by_row(const Step& step, const Tile& tile) {
+    return step.by_row || tile.has_gaps || tile.piece != 0;
+  }
   /// Whether the arrays that a step reads have no gaps between the pieces of a tile.
   bool reads_whole(const Step& step, const Tile& tile) const;
   std::byte* at(const Place& place, const Tile& tile, ComputeType type);

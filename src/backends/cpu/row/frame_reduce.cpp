@@ -104,7 +104,8 @@ void Frame::reduce_pieces(const Step& step, const Tile& tile, std::byte* lanes) 
       plan_.reduce->lanes[reduction.kind()][index_of(reduction.type)](lanes, a, b, n);
     } else {
       (reduction.op == ReduceOp::dot ? plan_.chain->sum_of_squares : plan_.chain->sum)(
-          reinterpret_cast<float*>(lanes), reinterpret_cast<const float*>(a), links.data(), step.links.size(), form(step), n);
+          reinterpret_cast<float*>(lanes), reinterpret_cast<const float*>(a), links.data(), step.links.size(),
+          form(step), n);
       for (std::size_t l = 0; l < step.links.size(); ++l) links[l].operand += links[l].stride;
     }
     if (b != nullptr) b += strides_[step.b];

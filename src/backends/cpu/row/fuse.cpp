@@ -66,7 +66,9 @@ void Planner::find_leaky(Pass& pass) const {
   const auto is_uniform = [&](int value) { return analysis_.classes[idx(value)] == Class::uniform; };
   std::vector<bool> joined(pass.steps.size(), false);
   for (Step& step : pass.steps) {
-    if (step.kind != Step::Kind::compute || (step.scalars != 0 && step.scalars != 4) || idx(step.out) >= analysis_.code.size()) continue;
+    if (step.kind != Step::Kind::compute || (step.scalars != 0 && step.scalars != 4) ||
+        idx(step.out) >= analysis_.code.size())
+      continue;
     const Instruction& made = analysis_.code[idx(step.out)];
     if (made.kind != Instruction::Kind::elementwise || made.op != Op::where || made.type != ComputeType::i32) continue;
     if (step.scalars == 4) {
