@@ -86,9 +86,10 @@ Tensor put(const Tensor& whole, const std::vector<Index>& entries, const Operand
   if (steps.plain) {
     part = spread(value, whole, region);
   } else {
-    const int passed = region.rank() - steps.dims;  // by an ellipsis; dimensions at the end need no entry
-    steps.picks.insert(steps.picks.begin() + static_cast<std::ptrdiff_t>(steps.ellipsis),
-                       static_cast<std::size_t>(steps.has_ellipsis ? passed : 0), std::nullopt);
+    // Passed by an ellipsis; dimensions at the end need no entry. (GCC 12 warns of n equal values that are inserted.)
+    const int passed = steps.has_ellipsis ? region.rank() - steps.dims : 0;
+    const std::vector<std::optional<Tensor>> all(static_cast<std::size_t>(passed));
+    steps.picks.insert(steps.picks.begin() + static_cast<std::ptrdiff_t>(steps.ellipsis), all.begin(), all.end());
     part = index_put(whole.index(steps.view), steps.picks, value);
   }
   return region.numel() == 0 ? whole : update(whole, read(region).view, part);

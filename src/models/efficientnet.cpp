@@ -13,11 +13,11 @@ using vision::ConvNorm;
 using vision::ConvNormOptions;
 
 // More channels, a depthwise convolution, squeezing, fewer channels; a residual where the shape stays. Keys block.*.
-class EfficientBlock : public nn::Layer {
+class EfficientBlock : public vision::ResidualBlock {
  public:
   EfficientBlock(nn::Module& parent, std::string name, std::int64_t in, const EfficientNetStage& stage,
                  std::int64_t stride)
-      : Layer(parent, std::move(name)), residual_(stride == 1 && in == stage.channels) {
+      : ResidualBlock(parent, std::move(name), stride == 1 && in == stage.channels) {
     const std::int64_t expanded = in * stage.expansion;
     if (expanded != in) {
       block.add<ConvNorm>(in, expanded, ConvNormOptions{.kernel = 1, .activation = silu});
@@ -28,16 +28,6 @@ class EfficientBlock : public nn::Layer {
     block.add<vision::SqueezeExcitation>(expanded, std::max<std::int64_t>(1, in / 4), silu, sigmoid);
     block.add<ConvNorm>(expanded, stage.channels, ConvNormOptions{.kernel = 1});
   }
-
-  Tensor forward(const Operand& x) const override {
-    const CallScope call(x.site());
-    const Tensor y = block(x);
-    return residual_ ? y + x.tensor() : y;
-  }
-
- private:
-  bool residual_;
-  nn::Sequential block{*this, "block"};
 };
 
 }  // namespace

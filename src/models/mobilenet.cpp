@@ -37,10 +37,10 @@ class MobileV2Block : public nn::Layer {
 const nn::BatchNormOptions kV3Norm{.eps = 1e-3, .momentum = 0.01};
 
 // Likewise, with squeezing in between. Keys block.*.
-class MobileV3Block : public nn::Layer {
+class MobileV3Block : public vision::ResidualBlock {
  public:
   MobileV3Block(nn::Module& parent, std::string name, std::int64_t in, const MobileNetV3Block& options)
-      : Layer(parent, std::move(name)), residual_(options.stride == 1 && in == options.channels) {
+      : ResidualBlock(parent, std::move(name), options.stride == 1 && in == options.channels) {
     const vision::Activation activation = options.hardswish ? hardswish : relu;
     const std::int64_t expanded = options.expanded;
     if (expanded != in) {
@@ -58,16 +58,6 @@ class MobileV3Block : public nn::Layer {
     }
     block.add<ConvNorm>(expanded, options.channels, ConvNormOptions{.kernel = 1, .norm = kV3Norm});
   }
-
-  Tensor forward(const Operand& x) const override {
-    const CallScope call(x.site());
-    const Tensor y = block(x);
-    return residual_ ? y + x.tensor() : y;
-  }
-
- private:
-  bool residual_;
-  nn::Sequential block{*this, "block"};
 };
 
 }  // namespace

@@ -34,6 +34,15 @@ Tensor SqueezeExcitation::forward(const Operand& x) const {
   return gate_(fc2(activation_(fc1(mean(x, {2, 3}, true))))) * x.tensor();
 }
 
+ResidualBlock::ResidualBlock(nn::Module& parent, std::string name, bool residual)
+    : Layer(parent, std::move(name)), residual_(residual) {}
+
+Tensor ResidualBlock::forward(const Operand& x) const {
+  const CallScope call(x.site());
+  const Tensor y = block(x);
+  return residual_ ? y + x.tensor() : y;
+}
+
 std::int64_t divisible(double channels, std::int64_t divisor) {
   const double half = static_cast<double>(divisor) / 2;
   const std::int64_t rounded = std::max(divisor, static_cast<std::int64_t>(channels + half) / divisor * divisor);

@@ -47,6 +47,19 @@ class SqueezeExcitation : public nn::Layer {
   nn::Conv2d fc2;
 };
 
+/// A `block`, and what it is given added where the shape stays. Keys block.*.
+class ResidualBlock : public nn::Layer {
+ public:
+  ResidualBlock(nn::Module& parent, std::string name, bool residual);
+  Tensor forward(const Operand& x) const override;
+
+ private:
+  bool residual_;
+
+ protected:
+  nn::Sequential block{*this, "block"};
+};
+
 /// The multiple of `divisor` next to `channels`, at least 90 % of it.  torchvision: _make_divisible.
 std::int64_t divisible(double channels, std::int64_t divisor = 8);
 

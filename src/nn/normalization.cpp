@@ -18,6 +18,22 @@
 namespace lockstep {
 inline namespace v0 {
 namespace nn {
+namespace {
+
+// The parameters and buffers of a norm of channels.
+template <typename Norm, typename Options> void add_parts(Norm& norm, std::int64_t channels, const Options& options) {
+  if (options.track_running_stats) {
+    norm.running_mean = Buffer(norm, "running_mean", zeros({channels}));
+    norm.running_var = Buffer(norm, "running_var", ones({channels}));
+    norm.num_batches_tracked =
+        Buffer(norm, "num_batches_tracked", zeros({}, {.dtype = DType::i64}), {.optional = true});
+  }
+  if (!options.affine) return;
+  norm.weight = Parameter(norm, "weight", ones({channels}));
+  norm.bias = Parameter(norm, "bias", zeros({channels}));
+}
+
+}  // namespace
 
 // They hold for inputs of one rank, and as long as the weights are the same values. Training lets go of them: they hold
 // memory that optimisers write in place.
@@ -42,14 +58,7 @@ BatchNorm::BatchNorm(Module& parent, std::string name, std::int64_t channels, co
       least_rank_(least_rank),
       most_rank_(most_rank),
       terms_(std::make_shared<Terms>()) {
-  if (options.track_running_stats) {
-    running_mean = Buffer(*this, "running_mean", zeros({channels}));
-    running_var = Buffer(*this, "running_var", ones({channels}));
-    num_batches_tracked = Buffer(*this, "num_batches_tracked", zeros({}, {.dtype = DType::i64}), {.optional = true});
-  }
-  if (!options.affine) return;
-  weight = Parameter(*this, "weight", ones({channels}));
-  bias = Parameter(*this, "bias", zeros({channels}));
+  add_parts(*this, channels, options);
 }
 
 Tensor BatchNorm::forward(const Operand& x) const {
@@ -151,14 +160,7 @@ InstanceNorm::InstanceNorm(Module& parent, std::string name, std::int64_t channe
       eps_(options.eps),
       momentum_(options.momentum),
       spatial_dims_(spatial_dims) {
-  if (options.track_running_stats) {
-    running_mean = Buffer(*this, "running_mean", zeros({channels}));
-    running_var = Buffer(*this, "running_var", ones({channels}));
-    num_batches_tracked = Buffer(*this, "num_batches_tracked", zeros({}, {.dtype = DType::i64}), {.optional = true});
-  }
-  if (!options.affine) return;
-  weight = Parameter(*this, "weight", ones({channels}));
-  bias = Parameter(*this, "bias", zeros({channels}));
+  add_parts(*this, channels, options);
 }
 
 Tensor InstanceNorm::forward(const Operand& operand) const {

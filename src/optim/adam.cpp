@@ -6,6 +6,7 @@
 #include <lockstep/ops.h>
 
 #include "kernels/scalar.h"
+#include "optim/moments.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -40,18 +41,9 @@ void Adam::update(Change& change) const {
   const double correction1 = 1 - scalar::ls_pow(beta1, static_cast<double>(change.step));
   const double correction2 = 1 - scalar::ls_pow(beta2, static_cast<double>(change.step));
 
-  Tensor g = change.gradient;
-  if (change.weight_decay != 0) {
-    if (decoupled_) {
-      change.value = change.value * (1 - change.lr * change.weight_decay);
-    } else {
-      g = g + change.value * change.weight_decay;
-    }
-  }
-  Tensor& mean = change.state[0];
-  Tensor& square = change.state[1];
-  mean = lerp(mean, g, 1 - beta1);
-  square = square * beta2 + g * (1 - beta2) * g;
+  follow_moments(change, beta2, decoupled_);
+  const Tensor& mean = change.state[0];
+  const Tensor& square = change.state[1];
   Tensor largest = square;
   if (options_.amsgrad) largest = change.state[2] = maximum(change.state[2], square);
   const Tensor denominator = sqrt(largest) / std::sqrt(correction2) + options_.eps;

@@ -6,6 +6,7 @@
 #include <lockstep/ops.h>
 
 #include "kernels/scalar.h"
+#include "optim/moments.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -54,18 +55,9 @@ void NAdam::update(Change& change) const {
   const double product = momentum_product(beta1, decay, change.step);
   const double correction2 = 1 - scalar::ls_pow(beta2, static_cast<double>(change.step));
 
-  Tensor g = change.gradient;
-  if (change.weight_decay != 0) {
-    if (options_.decoupled_weight_decay) {
-      change.value = change.value * (1 - change.lr * change.weight_decay);
-    } else {
-      g = g + change.value * change.weight_decay;
-    }
-  }
-  Tensor& mean = change.state[0];
-  Tensor& square = change.state[1];
-  mean = lerp(mean, g, 1 - beta1);
-  square = square * beta2 + g * (1 - beta2) * g;
+  const Tensor g = follow_moments(change, beta2, options_.decoupled_weight_decay);
+  const Tensor& mean = change.state[0];
+  const Tensor& square = change.state[1];
   const Tensor denominator = sqrt(square / correction2) + options_.eps;
   change.value = change.value - g * (change.lr * (1 - now) / (1 - product)) / denominator -
                  mean * (change.lr * next / (1 - product * next)) / denominator;

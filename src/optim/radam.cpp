@@ -6,6 +6,7 @@
 #include <lockstep/ops.h>
 
 #include "kernels/scalar.h"
+#include "optim/moments.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -37,18 +38,9 @@ void RAdam::update(Change& change) const {
   const double correction1 = 1 - scalar::ls_pow(beta1, step);
   const double correction2 = 1 - power2;
 
-  Tensor g = change.gradient;
-  if (change.weight_decay != 0) {
-    if (options_.decoupled_weight_decay) {
-      change.value = change.value * (1 - change.lr * change.weight_decay);
-    } else {
-      g = g + change.value * change.weight_decay;
-    }
-  }
-  Tensor& mean = change.state[0];
-  Tensor& square = change.state[1];
-  mean = lerp(mean, g, 1 - beta1);
-  square = square * beta2 + g * (1 - beta2) * g;
+  follow_moments(change, beta2, options_.decoupled_weight_decay);
+  const Tensor& mean = change.state[0];
+  const Tensor& square = change.state[1];
   // The length of the simple moving average that the second moment is like; its variance is known from 5 on.
   const double limit = 2 / (1 - beta2) - 1;
   const double length = limit - 2 * step * power2 / correction2;

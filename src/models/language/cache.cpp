@@ -109,6 +109,16 @@ std::int64_t HeldHeads::bytes() const {
   return sum;
 }
 
+std::vector<Tensor*> LayerMemory::tensors() {
+  std::vector<Tensor*> all;
+  for (std::vector<Tensor>* const parts : {&keys.parts(), &values.parts(), &state}) {
+    for (Tensor& part : *parts) {
+      if (part.defined()) all.push_back(&part);
+    }
+  }
+  return all;
+}
+
 std::int64_t LayerMemory::bytes() const {
   std::int64_t sum = keys.bytes() + values.bytes();
   for (const Tensor& part : state) {
@@ -174,30 +184,10 @@ void HeldHeads::clear(Positions positions) {
   }
 }
 
-void HeldHeads::append_rows(const HeldHeads& more) {
-  for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i] = cat({parts_[i], more.parts_[i]}, 0);
-}
-
-void HeldHeads::set_row(std::int64_t row, const HeldHeads& one) {
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    parts_[i] = slice_scatter(parts_[i], one.parts_[i], 0, {.start = row, .stop = row + 1});
-  }
-}
-
 Tensor rows_of(const Tensor& all, const std::vector<std::int64_t>& rows) {
   std::vector<Tensor> kept;
   for (const std::int64_t row : rows) kept.push_back(all.narrow(0, row, 1));
   return cat(kept, 0);
-}
-
-void HeldHeads::keep_rows(const std::vector<std::int64_t>& rows) {
-  for (Tensor& part : parts_) part = rows_of(part, rows);
-}
-
-HeldHeads HeldHeads::row(std::int64_t row) const {
-  HeldHeads result(type_);
-  for (const Tensor& part : parts_) result.parts_.push_back(part.narrow(0, row, 1));
-  return result;
 }
 
 void HeldHeads::eval() {

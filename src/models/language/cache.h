@@ -56,12 +56,6 @@ class HeldHeads {
   /// Becomes those of several copies, one behind the other.
   void join(const std::vector<std::vector<Tensor>>& copies);
 
-  /// Those of the rows of `more`, which has as many places, behind the own ones.
-  void append_rows(const HeldHeads& more);
-  /// The row of `one`, which has as many places, instead of an own one.
-  void set_row(std::int64_t row, const HeldHeads& one);
-  void keep_rows(const std::vector<std::int64_t>& rows);
-  HeldHeads row(std::int64_t row) const;
   void eval();
 
  private:
@@ -81,6 +75,8 @@ using State = std::vector<Tensor>;
 struct LayerMemory {
   HeldHeads keys, values;
   State state;
+  /// Those that are there, in this order, of each row as many elements.
+  std::vector<Tensor*> tensors();
   std::int64_t bytes() const;
 };
 

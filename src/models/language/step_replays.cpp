@@ -47,18 +47,12 @@ using Slots = std::vector<Tensor*>;
 // What is remembered, as values that are no views.
 Slots slots_of(std::span<Memories> held) {
   Slots slots;
-  const auto add = [&](std::vector<Tensor>& parts) {
-    for (Tensor& part : parts) {
-      if (!part.defined()) continue;
-      if (is_view(part)) part = part.clone();
-      slots.push_back(&part);
-    }
-  };
   for (Memories& band : held) {
     for (LayerMemory& layer : band) {
-      add(layer.keys.parts());
-      add(layer.values.parts());
-      add(layer.state);
+      for (Tensor* part : layer.tensors()) {
+        if (is_view(*part)) *part = part->clone();
+        slots.push_back(part);
+      }
     }
   }
   return slots;

@@ -1,7 +1,7 @@
 #include "models/language/text_bands.h"
 
 #include <algorithm>
-#include <optional>
+#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,51 +18,64 @@ bool is_free(const BatchText& text) {
   return text.number == BatchText::kNone;
 }
 
-// `one` behind the other rows, or instead of the free one.
-void put_state(State& all, std::optional<std::int64_t> free, const State& one) {
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!all[i].defined()) continue;
-    all[i] = free ? slice_scatter(all[i], one[i], 0, {.start = *free, .stop = *free + 1}) : cat({all[i], one[i]}, 0);
-    all[i].eval();
+// The tensors of all layers, [rows, ..].
+std::vector<Tensor*> tensors_of(Memories& memories) {
+  std::vector<Tensor*> all;
+  for (LayerMemory& layer : memories) {
+    for (Tensor* part : layer.tensors()) all.push_back(part);
+  }
+  return all;
+}
+
+// `one` behind the `count` rows of a band. If there is no memory for a tensor, those before it become views of their
+// first rows, which takes none.
+void append_row(Memories& band, std::int64_t count, Memories& one) {
+  const std::vector<Tensor*> all = tensors_of(band);
+  const std::vector<Tensor*> more = tensors_of(one);
+  std::size_t done = 0;
+  try {
+    for (; done < all.size(); ++done) *all[done] = cat({*all[done], *more[done]}, 0).eval();
+  } catch (...) {
+    while (done-- > 0) *all[done] = all[done]->narrow(0, 0, count);
+    throw;
   }
 }
 
-void put_heads(HeldHeads& all, std::optional<std::int64_t> free, const HeldHeads& one) {
-  if (free) {
-    all.set_row(*free, one);
-  } else {
-    all.append_rows(one);
+// `one` instead of a row that is free, in place: whatever fails, the row is as good as before. Tensors are computed one
+// by one, since what the failure of a later one finds written over is lost.
+void set_row(Memories& band, std::int64_t row, Memories& one) {
+  const std::vector<Tensor*> all = tensors_of(band);
+  const std::vector<Tensor*> more = tensors_of(one);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    *all[i] = slice_scatter(*all[i], *more[i], 0, {.start = row, .stop = row + 1});
+    all[i]->eval();
   }
-  all.eval();
 }
 
 bool has_keys(const Memories& memories) {
   return std::any_of(memories.begin(), memories.end(), [](const LayerMemory& layer) { return layer.keys.defined(); });
 }
 
-void keep_rows(Memories& band, const std::vector<std::int64_t>& kept) {
-  for (LayerMemory& layer : band) {
-    for (HeldHeads* heads : {&layer.keys, &layer.values}) {
-      heads->keep_rows(kept);
-      heads->eval();
+// Tensors stay pending from the first for which there is no memory; returns its failure.
+std::exception_ptr keep_rows(Memories& band, const std::vector<std::int64_t>& kept) {
+  std::exception_ptr failure;
+  for (Tensor* all : tensors_of(band)) {
+    Tensor rest = rows_of(*all, kept);
+    try {
+      if (failure == nullptr) rest.eval();
+    } catch (...) {
+      failure = std::current_exception();
     }
-    for (Tensor& part : layer.state) {
-      if (part.defined()) part = rows_of(part, kept).eval();
-    }
+    *all = rest;
   }
+  return failure;
 }
 
 }  // namespace
 
 Memories row_of(const Memories& band, std::int64_t row) {
-  Memories result(band.size());
-  for (std::size_t i = 0; i < band.size(); ++i) {
-    result[i].keys = band[i].keys.row(row);
-    result[i].values = band[i].values.row(row);
-    for (const Tensor& part : band[i].state) {
-      result[i].state.push_back(part.defined() ? part.narrow(0, row, 1) : part);
-    }
-  }
+  Memories result = band;
+  for (Tensor* part : tensors_of(result)) *part = part->narrow(0, row, 1);
   return result;
 }
 
@@ -93,27 +106,26 @@ void TextBands::put(const BatchText& text, Memories memory) {
       heads->eval();
     }
   }
+  bands_.reserve(bands_.size() + 1);
   const auto band = std::lower_bound(bands_.begin(), bands_.end(), room,
                                      [](const Band& one, std::int64_t asked) { return one.room < asked; });
   const auto number = band - bands_.begin();
   if (band == bands_.end() || band->room != room) {
+    Band further{.room = room, .texts = {text}};
     memories_.insert(memories_.begin() + number, std::move(memory));
-    bands_.insert(band, {.room = room, .texts = {text}});
+    bands_.insert(band, std::move(further));
     return;
   }
-  const auto row = std::find_if(band->texts.begin(), band->texts.end(), is_free);
-  std::optional<std::int64_t> free;
-  if (row != band->texts.end()) free = row - band->texts.begin();
+  std::vector<BatchText>& texts = band->texts;
   Memories& all = memories_[static_cast<std::size_t>(number)];
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    put_heads(all[i].keys, free, memory[i].keys);
-    put_heads(all[i].values, free, memory[i].values);
-    put_state(all[i].state, free, memory[i].state);
-  }
-  if (free) {
-    *row = text;
+  const auto free = std::find_if(texts.begin(), texts.end(), is_free);
+  if (free != texts.end()) {
+    set_row(all, free - texts.begin(), memory);
+    *free = text;
   } else {
-    band->texts.push_back(text);
+    texts.reserve(texts.size() + 1);
+    append_row(all, static_cast<std::int64_t>(texts.size()), memory);
+    texts.push_back(text);
   }
 }
 
@@ -158,9 +170,10 @@ void TextBands::give_back_rows() {
       kept.push_back(static_cast<std::int64_t>(i));
       going_on.push_back(band.texts[i]);
     }
-    keep_rows(memories_[number], kept);
+    const std::exception_ptr failure = keep_rows(memories_[number], kept);
     band.texts = std::move(going_on);
     band.idle_steps = 0;
+    if (failure != nullptr) std::rethrow_exception(failure);
   }
 }
 

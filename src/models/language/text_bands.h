@@ -43,13 +43,14 @@ class TextBands {
   Place at(std::int64_t number) const;
   BatchText& text(std::int64_t number);
 
+  /// If there is no memory for all of it, nothing has changed.
   void put(const BatchText& text, Memories memory);
   /// The memory of a row stays until a text comes, or it is given back.
   void remove(Place place);
   /// Texts that have filled their band go into one with more room.
   void move_full();
   /// Rows that are free are given back once nobody has taken them for some steps: until then a step has the shapes, and
-  /// so the plan, of the one before.
+  /// so the plan, of the one before. If there is no memory for what stays, the next step computes it.
   void give_back_rows();
 
  private:

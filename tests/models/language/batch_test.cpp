@@ -1,6 +1,9 @@
 #include <lockstep/models/batch.h>
 
+#include <atomic>
+#include <memory>
 #include <random>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,6 +11,7 @@
 #include <lockstep/error.h>
 
 #include "core/os.h"
+#include "graph/kernel_watch.h"
 #include "support/data.h"
 
 namespace lockstep::models {
@@ -155,6 +159,106 @@ TEST(StepBatch, GivesTextsOfAllLengthsWhatTheyGetAlone) {
         texts[1].number = batch.join(*batch.cache_of(texts[1].number));  // a copy goes on
       }
     }
+  }
+}
+
+/// While it lives the device has no memory for the flush of this number.
+class WithoutMemory {
+ public:
+  explicit WithoutMemory(int flush) : watch_(std::make_shared<Watch>(flush)) { graph::add_watch(watch_); }
+  ~WithoutMemory() { graph::remove_watch(watch_.get()); }
+  WithoutMemory(const WithoutMemory&) = delete;
+  WithoutMemory& operator=(const WithoutMemory&) = delete;
+
+ private:
+  struct Watch : graph::KernelWatch {
+    explicit Watch(int flush) : left(flush) {}
+    std::unique_ptr<graph::FlushWatch> begin(Backend& /*backend*/, const graph::Window& /*window*/,
+                                             const graph::Plan& /*plan*/) override {
+      if (left-- == 0) throw OutOfMemoryError("a test has taken all memory");
+      return nullptr;
+    }
+    std::atomic<int> left;
+  };
+  std::shared_ptr<Watch> watch_;
+};
+
+// Keys and values, in one tensor and in two, and states. A text comes behind the others, takes the row of one that
+// left, and rows are given back: wherever memory runs out, the others go on as if nothing had been.
+TEST(StepBatch, LosesNothingWhenMemoryRunsOut) {
+  const auto root = test::test_data("lm");
+  LOCKSTEP_REQUIRE_DATA(root);
+  for (const auto& [name, type] : {std::pair{"llama", CacheType::f32}, std::pair{"qwen3", CacheType::q8_0},
+                                   std::pair{"qwen3_next", CacheType::f32}}) {
+    SCOPED_TRACE(fmt::format("{} {}", name, cache_type_name(type)));
+    const auto model = load_language_model((root / name).string(), {}, {.cache = type});
+    StepBatch batch(*model);
+    std::mt19937 random(5);
+    const auto draw = [&] { return static_cast<std::int64_t>(random()) % model->vocabulary(); };
+    struct One {
+      std::unique_ptr<LanguageCache> cache;
+      std::int64_t number = 0;
+    };
+    std::vector<One> texts;
+    const auto read = [&] {
+      One one{.cache = model->make_cache()};
+      model->forward(Tensor::from(std::vector{draw(), draw(), draw()}, {1, 3}), one.cache.get()).eval();
+      return one;
+    };
+    const auto step = [&](int failing) {
+      std::vector<std::pair<std::int64_t, std::int64_t>> tokens;
+      std::vector<std::vector<float>> expected;
+      for (const One& one : texts) {
+        tokens.emplace_back(one.number, draw());
+        const Tensor ids = Tensor::from(std::vector{tokens.back().second}, {1, 1});
+        expected.push_back(model->forward(ids, one.cache.get()).to_vector<float>());
+      }
+      if (failing >= 0) {
+        const WithoutMemory none(failing);
+        EXPECT_THROW(batch.step(tokens), OutOfMemoryError);
+      }
+      ASSERT_EQ(batch.step(tokens), expected);
+    };
+    // Fails at one flush after the other, until there are no more of them, with a step after those from `first` to
+    // `last`: where rows are free, more steps would give them back.
+    const auto join = [&](int first = 0, int last = 1 << 20) {
+      One one = read();
+      const std::int64_t size = batch.size();
+      const std::int64_t bytes = batch.bytes();
+      int failures = 0;
+      for (bool joined = false; !joined;) {
+        try {
+          const WithoutMemory none(failures);
+          one.number = batch.join(*one.cache);
+          joined = true;
+        } catch (const OutOfMemoryError&) {
+          EXPECT_EQ(batch.size(), size);
+          EXPECT_EQ(batch.bytes(), bytes);
+          if (failures >= first && failures <= last) step(-1);
+          ++failures;
+        }
+      }
+      texts.push_back(std::move(one));
+      EXPECT_EQ(batch.size(), size + 1);
+      step(-1);
+      return failures;
+    };
+    const auto leave = [&](std::size_t text) {
+      batch.leave(texts[text].number);
+      texts.erase(texts.begin() + static_cast<std::ptrdiff_t>(text));
+    };
+    const int alone = join();
+    const int behind = join();
+    EXPECT_GT(behind, alone);
+    EXPECT_EQ(join(), behind);
+    leave(1);
+    EXPECT_GE(join(alone, alone + 2), behind);  // in its place
+    leave(0);
+    const std::int64_t bytes = batch.bytes();
+    for (int i = 0; i < 4; ++i) step(-1);
+    EXPECT_EQ(batch.bytes(), bytes);
+    step(1);
+    EXPECT_LT(batch.bytes(), bytes);
   }
 }
 

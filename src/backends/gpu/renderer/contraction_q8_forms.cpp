@@ -1,4 +1,5 @@
-// Which shape of workgroup multiplies rows by packed weights (contraction_q8_tiles.h).
+// Which products with packed weights are made of tiles, in which parts, and by which shape of workgroup
+// (contraction_q8_tiles.h).
 #include <algorithm>
 #include <limits>
 
@@ -52,6 +53,41 @@ TileWeights::TileWeights(Encoding encoding_of, std::int64_t first_byte)
       has_shares(piece.share(0, 0) != "1"),
       is_aligned(piece.bytes() % 16 == 0 && first_byte % 16 == 0),
       vectors(static_cast<int>(over(piece.bytes() + (is_aligned ? 0 : 15), 16)) | 1) {}
+
+bool has_whole_pieces(const Side& b, const Geometry& geometry) {
+  constexpr std::int64_t kLongest = std::int64_t{1} << 24;  // bytes of a tile's columns are 32-bit numbers
+  return geometry.batches == 1 && geometry.length > 0 && geometry.length <= kLongest && geometry.length % kBlock == 0 &&
+         has_whole_blocks(b, geometry);
+}
+
+TiledProduct::TiledProduct(const ContractionKernel& kernel, const Geometry& geometry, const Side& b,
+                           const TileWeights& weights, const RenderLimits& limits)
+    : kernel_(kernel),
+      geometry_(geometry),
+      limits_(limits),
+      weights_(weights),
+      piece_(weights.piece),
+      pieces_(geometry.length / kBlock),
+      blocks_(geometry.length / order::kQ8Block),
+      first_byte_(first_byte_of(b)),
+      column_bytes_(piece_.bytes() * pieces_),
+      index_(geometry.wide ? "LONG" : "int"),
+      a_("a", kernel.a, geometry.a, geometry, true),
+      b_(b) {}
+
+Rendered TiledProduct::render_parts(
+    int tile_rows, std::int64_t row_bytes,
+    const std::function<void(Rendered&, std::int64_t first, std::int64_t count)>& append) const {
+  constexpr std::int64_t kMostRowBytes = std::int64_t{512} << 20;
+  const std::int64_t most = std::max<std::int64_t>(kMostRowBytes / row_bytes / tile_rows, 1) * tile_rows;
+  const std::int64_t part = std::min(over(geometry_.rows, tile_rows) * tile_rows, most);
+  Rendered rendered;
+  rendered.scratch_bytes = static_cast<std::size_t>(part * row_bytes);
+  for (std::int64_t first = 0; first < geometry_.rows; first += part) {
+    append(rendered, first, std::min(part, geometry_.rows - first));
+  }
+  return rendered;
+}
 
 std::vector<SharedArray> TeamForm::shared(const TileWeights& weights) const {
   // Totals of all outputs where teams part k, else what each team writes next.

@@ -58,36 +58,19 @@ std::optional<MatrixForm> form_for(const Geometry& geometry, const TileWeights& 
   return best;
 }
 
-class Q8Matrices {
+class Q8Matrices : TiledProduct {
  public:
   Q8Matrices(const ContractionKernel& kernel, const Geometry& geometry, const Side& b, const TileWeights& weights,
              const MatrixForm& form, const RenderLimits& limits)
-      : kernel_(kernel),
-        geometry_(geometry),
-        limits_(limits),
-        form_(form),
-        weights_(weights),
-        piece_(weights.piece),
-        places_(form, weights),
-        blocks_(geometry.length / order::kQ8Block),
-        index_(geometry.wide ? "LONG" : "int"),
-        a_("a", kernel.a, geometry.a, geometry, true),
-        b_(b) {}
+      : TiledProduct(kernel, geometry, b, weights, limits), form_(form), places_(form, weights) {}
 
   Rendered render() {
-    Rendered rendered;
     const std::int64_t row_bytes = geometry_.length + 4 * weights_.row_floats() * blocks_;
-    const std::int64_t most = std::max<std::int64_t>(kMostRowBytes / row_bytes / form_.rows(), 1) * form_.rows();
-    const std::int64_t part = std::min(over(geometry_.rows, form_.rows()) * form_.rows(), most);
-    rendered.scratch_bytes = static_cast<std::size_t>(part * row_bytes);
-    for (std::int64_t first = 0; first < geometry_.rows; first += part) {
-      const std::int64_t count = std::min(part, geometry_.rows - first);
-      const std::int64_t padded = over(count, form_.rows()) * form_.rows();
-      const RowLayout layout{count, blocks_, padded / kFragmentRows, true};
+    return render_parts(form_.rows(), row_bytes, [&](Rendered& rendered, std::int64_t first, std::int64_t count) {
+      const RowLayout layout{count, blocks_, over(count, form_.rows()) * form_.rows() / kFragmentRows, true};
       rendered.launches.push_back(round_rows(geometry_, a_, first, layout, weights_.sums(), limits_));
       rendered.launches.push_back(multiply(first, layout));
-    }
-    return rendered;
+    });
   }
 
  private:
@@ -112,7 +95,6 @@ class Q8Matrices {
                piece_.bytes());
     lines_.add("int lead = {};", weights_.is_aligned ? "0" : "int((UINT(begin) + at) & 15u)");
   }
-  std::int64_t stages() const { return geometry_.length / kBlock; }
 
   // Reads stage `stage` of the columns.
   void load_columns() {
@@ -285,19 +267,19 @@ class Q8Matrices {
     lines_.add("int team_n = int(TEAM) & {};", form_.teams_n - 1);
     lines_.add("int count = {};", words_.int32(layout.count));
     lines_.add("int blocks = {};", words_.int32(layout.blocks));
-    lines_.add("int stages = {};", words_.int32(stages()));
+    lines_.add("int stages = {};", words_.int32(pieces_));
     lines_.add("int row_tiles = {};", words_.int32(layout.fragments));
     lines_.add("int floats_begin = blocks * row_tiles * {};", kFragmentRows * kWordsOfBlock);
     lines_.add("{} begin_m = {};", index_, words_.index(first, geometry_.wide));
     lines_.add("{} size_n = {};", index_, words_.index(geometry_.columns, geometry_.wide));
     lines_.add("int tiles = {};", words_.int32(tiles));
-    lines_.add("UINT column_bytes = {};", words_.uint32(static_cast<std::uint32_t>(piece_.bytes() * stages())));
+    lines_.add("UINT column_bytes = {};", words_.uint32(static_cast<std::uint32_t>(column_bytes_)));
   }
   void begin_tile(std::int64_t tiles_m) {
     lines_.add("int band = {};", quotient(words_, "tile", tiles_m, false));
     lines_.add("int tile_m = tile - band * {};", words_.int32(tiles_m));
     lines_.add("{0} first_n = {0}(band) * {0}({1});", index_, form_.columns());
-    lines_.add("LONG begin = {} + LONG(first_n) * LONG(column_bytes);", words_.int64(first_byte_of(b_)));
+    lines_.add("LONG begin = {} + LONG(first_n) * LONG(column_bytes);", words_.int64(first_byte_));
     lines_.add("int last = int(SELECT(size_n - first_n < {0}({1}), size_n - first_n, {0}({1}))) - 1;", index_,
                form_.columns());
     lines_.add("BARRIER();");
@@ -419,17 +401,8 @@ class Q8Matrices {
     return result;
   }
 
-  const ContractionKernel& kernel_;
-  const Geometry& geometry_;
-  const RenderLimits& limits_;
   const MatrixForm form_;
-  const TileWeights& weights_;
-  const PackedPiece& piece_;
   const MatrixPlaces places_;
-  const std::int64_t blocks_;  ///< of 32 k
-  const char* index_;
-  const Side a_;
-  const Side& b_;
   Words words_;
   Lines lines_;
 };
@@ -438,15 +411,11 @@ class Q8Matrices {
 
 std::optional<Rendered> render_q8_matrices(const ContractionKernel& kernel, const Geometry& geometry,
                                            const RenderLimits& limits) {
-  constexpr std::int64_t kFarthest = std::int64_t{1} << 31;
-  constexpr std::int64_t kLongest = std::int64_t{1} << 24;  // bytes of a tile's columns are 32-bit numbers
-  const bool fits = limits.arithmetic.byte_matrices && geometry.batches == 1 && geometry.length > 0 &&
-                    geometry.length <= kLongest && geometry.length % kBlock == 0;
   const Side b("b", kernel.b_operand, geometry.b, geometry, false);
-  if (!fits || !has_whole_blocks(b, geometry)) return std::nullopt;
+  if (!limits.arithmetic.byte_matrices || !has_whole_pieces(b, geometry)) return std::nullopt;
   const TileWeights weights(kernel.b_operand.encoding, first_byte_of(b));
   const std::optional<MatrixForm> form = form_for(geometry, weights, limits);
-  if (!form || (geometry.rows + form->rows()) * geometry.length >= kFarthest) return std::nullopt;
+  if (!form || (geometry.rows + form->rows()) * geometry.length >= kFarthestCode) return std::nullopt;
   return Q8Matrices(kernel, geometry, b, weights, *form, limits).render();
 }
 

@@ -19,40 +19,22 @@ inline namespace v0 {
 namespace gpu {
 namespace {
 
-class Q8Tiles {
+class Q8Tiles : TiledProduct {
  public:
   Q8Tiles(const ContractionKernel& kernel, const Geometry& geometry, const Side& b, const TileWeights& weights,
           const TeamForm& form, const RenderLimits& limits)
-      : kernel_(kernel),
-        geometry_(geometry),
-        limits_(limits),
-        form_(form),
-        weights_(weights),
-        piece_(weights.piece),
-        pieces_(geometry.length / kBlock),
-        first_byte_(first_byte_of(b)),
-        column_bytes_(piece_.bytes() * pieces_),
-        index_(geometry.wide ? "LONG" : "int"),
-        a_("a", kernel.a, geometry.a, geometry, true),
-        b_(b) {}
+      : TiledProduct(kernel, geometry, b, weights, limits), form_(form) {}
 
-  Rendered render() {
-    Rendered rendered;
-    const std::int64_t row_bytes = geometry_.length + 4 * weights_.row_floats() * blocks();
-    const std::int64_t most = std::max<std::int64_t>(kMostRowBytes / row_bytes / form_.rows(), 1) * form_.rows();
-    const std::int64_t part = std::min(over(geometry_.rows, form_.rows()) * form_.rows(), most);
-    rendered.scratch_bytes = static_cast<std::size_t>(part * row_bytes);
-    for (std::int64_t first = 0; first < geometry_.rows; first += part) {
-      const std::int64_t count = std::min(part, geometry_.rows - first);
-      const RowLayout layout{count, blocks(), over(count, form_.rows()) * form_.rows() / kFragmentRows};
+  Rendered render() const {
+    const std::int64_t row_bytes = geometry_.length + 4 * weights_.row_floats() * blocks_;
+    return render_parts(form_.rows(), row_bytes, [&](Rendered& rendered, std::int64_t first, std::int64_t count) {
+      const RowLayout layout{count, blocks_, over(count, form_.rows()) * form_.rows() / kFragmentRows};
       rendered.launches.push_back(round_rows(geometry_, a_, first, layout, weights_.sums(), limits_));
       rendered.launches.push_back(multiply(first, layout));
-    }
-    return rendered;
+    });
   }
 
  private:
-  std::int64_t blocks() const { return geometry_.length / order::kQ8Block; }
   bool parts_k() const { return form_.teams_k > 1; }
 
   // A loop of the workgroup over `count` items, with as many turns for every thread.
@@ -428,30 +410,16 @@ class Q8Tiles {
     return result;
   }
 
-  const ContractionKernel& kernel_;
-  const Geometry& geometry_;
-  const RenderLimits& limits_;
   const TeamForm form_;
-  const TileWeights& weights_;
-  const PackedPiece& piece_;
-  const std::int64_t pieces_;  ///< of 256 k
-  const std::int64_t first_byte_, column_bytes_;
-  const char* index_;
-  const Side a_;
-  const Side& b_;
 };
 
 }  // namespace
 
 std::optional<Rendered> render_q8_tiles(const ContractionKernel& kernel, const Geometry& geometry,
                                         const RenderLimits& limits) {
-  constexpr std::int64_t kFarthest = std::int64_t{1} << 31;
-  constexpr std::int64_t kLongest = std::int64_t{1} << 24;  // bytes of a tile's columns are 32-bit numbers
-  const bool fits = limits.byte_products && geometry.batches == 1 && geometry.length > 0 &&
-                    geometry.length <= kLongest && geometry.length % kBlock == 0 &&
-                    geometry.rows * geometry.length < kFarthest;
   const Side b("b", kernel.b_operand, geometry.b, geometry, false);
-  if (!fits || !has_whole_blocks(b, geometry)) return std::nullopt;
+  const bool fits = limits.byte_products && has_whole_pieces(b, geometry);
+  if (!fits || geometry.rows * geometry.length >= kFarthestCode) return std::nullopt;
   const TileWeights weights(kernel.b_operand.encoding, first_byte_of(b));
   const std::optional<TeamForm> form = team_form(geometry, weights, limits);
   if (!form) return std::nullopt;

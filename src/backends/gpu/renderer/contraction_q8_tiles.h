@@ -2,6 +2,7 @@
 // shapes of workgroups and which of them a product takes, and how rounded activations lie in scratch memory.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -61,8 +62,35 @@ struct TeamForm {
 /// None where the device has too little shared memory.
 std::optional<TeamForm> team_form(const Geometry& geometry, const TileWeights& weights, const RenderLimits& limits);
 
-/// Of rounded rows in scratch memory: more of them are multiplied in parts.
-constexpr std::int64_t kMostRowBytes = std::int64_t{512} << 20;
+/// Codes of rounded rows have 32-bit places.
+constexpr std::int64_t kFarthestCode = std::int64_t{1} << 31;
+
+/// Whether tiles can be multiplied: of one batch, of packed weights that are made of whole 256 k.
+bool has_whole_pieces(const Side& b, const Geometry& geometry);
+
+/// What kernels of tiles know of a product.
+class TiledProduct {
+ protected:
+  TiledProduct(const ContractionKernel& kernel, const Geometry& geometry, const Side& b, const TileWeights& weights,
+               const RenderLimits& limits);
+
+  /// Launches for all rows, of whole tiles of so many: in parts, where rounded ones of `row_bytes` each would be too
+  /// many for scratch memory. `append` adds the launches of rows [first, first + count).
+  Rendered render_parts(int tile_rows, std::int64_t row_bytes,
+                        const std::function<void(Rendered&, std::int64_t first, std::int64_t count)>& append) const;
+
+  const ContractionKernel& kernel_;
+  const Geometry& geometry_;
+  const RenderLimits& limits_;
+  const TileWeights& weights_;
+  const PackedPiece& piece_;
+  const std::int64_t pieces_;  ///< of 256 k
+  const std::int64_t blocks_;  ///< of 32 k
+  const std::int64_t first_byte_, column_bytes_;
+  const char* index_;
+  const Side a_;
+  const Side& b_;
+};
 
 /// `count` rows, filled up to whole tiles, in scratch memory: codes [block][16 rows][thread][4 words], behind them, in
 /// words, floats [which][block][16 rows][8][2]. In order: codes [block][row][8 words], floats [which][block][row].

@@ -41,38 +41,22 @@ bool is_read_in_place(Encoding encoding) {
          encoding == Encoding::q4_k || encoding == Encoding::q5_k;
 }
 
-class Q8Warpgroups {
+class Q8Warpgroups : TiledProduct {
  public:
   Q8Warpgroups(const ContractionKernel& kernel, const Geometry& geometry, const Side& b, const TileWeights& weights,
-               std::int64_t first_byte, const RenderLimits& limits)
-      : kernel_(kernel),
-        geometry_(geometry),
-        limits_(limits),
-        weights_(weights),
-        piece_(weights.piece),
-        pieces_(geometry.length / kBlock),
-        first_byte_(first_byte),
-        column_bytes_(piece_.bytes() * pieces_),
-        index_(geometry.wide ? "LONG" : "int"),
-        a_("a", kernel.a, geometry.a, geometry, true),
-        b_(b) {
+               const RenderLimits& limits)
+      : TiledProduct(kernel, geometry, b, weights, limits) {
     choose_form();
   }
 
   bool has_form() const { return form_.slots > 0; }
 
-  Rendered render() {
-    Rendered rendered;
+  Rendered render() const {
     const std::int64_t row_bytes = row_bytes_of_piece() * pieces_;
-    const std::int64_t most = std::max<std::int64_t>(kMostRowBytes / row_bytes / form_.rows, 1) * form_.rows;
-    const std::int64_t part = std::min(over(geometry_.rows, form_.rows) * form_.rows, most);
-    rendered.scratch_bytes = static_cast<std::size_t>(part * row_bytes);
-    for (std::int64_t first = 0; first < geometry_.rows; first += part) {
-      const std::int64_t count = std::min(part, geometry_.rows - first);
+    return render_parts(form_.rows, row_bytes, [&](Rendered& rendered, std::int64_t first, std::int64_t count) {
       rendered.launches.push_back(round_rows(first, count));
       rendered.launches.push_back(multiply(first, count));
-    }
-    return rendered;
+    });
   }
 
  private:
@@ -406,16 +390,6 @@ class Q8Warpgroups {
     return result;
   }
 
-  const ContractionKernel& kernel_;
-  const Geometry& geometry_;
-  const RenderLimits& limits_;
-  const TileWeights& weights_;
-  const PackedPiece& piece_;
-  const std::int64_t pieces_;  ///< of 256 k
-  const std::int64_t first_byte_, column_bytes_;
-  const char* index_;
-  const Side a_;
-  const Side& b_;
   WarpgroupForm form_{};
 };
 
@@ -423,19 +397,14 @@ class Q8Warpgroups {
 
 std::optional<Rendered> render_q8_warpgroups(const ContractionKernel& kernel, const Geometry& geometry,
                                              const RenderLimits& limits) {
-  constexpr std::int64_t kFarthest = std::int64_t{1} << 31;
-  constexpr std::int64_t kLongest = std::int64_t{1} << 24;  // bytes of a tile's columns are 32-bit numbers
   constexpr std::int64_t kLeastRows = 33;
-  const bool fits = limits.integer_tiles && limits.byte_products && geometry.batches == 1 &&
-                    geometry.rows >= kLeastRows && geometry.length > 0 && geometry.length <= kLongest &&
-                    geometry.length % kBlock == 0 && geometry.rows * geometry.length < kFarthest &&
-                    is_read_in_place(kernel.b_operand.encoding);
   const Side b("b", kernel.b_operand, geometry.b, geometry, false);
-  if (!fits || !has_whole_blocks(b, geometry)) return std::nullopt;
-  const std::int64_t first_byte = first_byte_of(b);
-  const TileWeights weights(kernel.b_operand.encoding, first_byte);
+  const bool fits = limits.integer_tiles && limits.byte_products && geometry.rows >= kLeastRows &&
+                    geometry.rows * geometry.length < kFarthestCode && is_read_in_place(kernel.b_operand.encoding);
+  if (!fits || !has_whole_pieces(b, geometry)) return std::nullopt;
+  const TileWeights weights(kernel.b_operand.encoding, first_byte_of(b));
   if (!weights.is_aligned) return std::nullopt;
-  Q8Warpgroups kernels(kernel, geometry, b, weights, first_byte, limits);
+  const Q8Warpgroups kernels(kernel, geometry, b, weights, limits);
   if (!kernels.has_form()) return std::nullopt;
   return kernels.render();
 }
