@@ -161,10 +161,10 @@ Answer Answerer::answer(const std::vector<std::int64_t>& prompt, bool show, cons
   models::GenerateOptions generation{
       .sampling = options_.sampling(),
       .max_tokens = options_.max_tokens,
+      .end_tokens = tokenizer_.end_tokens(),
       .speculation = {.draft = draft_.get(), .lookup = options_.lookup, .tokens = options_.guesses},
       .counts = &result.guesses,
       .cache = cache_.get()};
-  if (tokenizer_.end_token()) generation.end_tokens.push_back(*tokenizer_.end_token());
   if (grammar_) generation.constraint = models::constrain(*grammar_, *texts_, generation.end_tokens);
   text::TextStream stream(tokenizer_, prompt);
   Output output(options_.stop, show);
