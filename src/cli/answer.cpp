@@ -156,6 +156,13 @@ Answerer::Answerer(const std::string& model, const std::string& tokenizer, Answe
 }
 
 Answer Answerer::answer(const std::vector<std::int64_t>& prompt, bool show, const std::function<bool()>& go_on) {
+  const std::int64_t context = model_->context();
+  if (context > 0 && static_cast<std::int64_t>(prompt.size()) >= context) {
+    throw ValueError(
+        fmt::format("the prompt has {} tokens, but the model a context of {}, which leaves no room for an answer\n  "
+                    "fix: shorten it",
+                    prompt.size(), context));
+  }
   const NumericsScope numerics(options_.products.chosen());
   Answer result;
   models::GenerateOptions generation{
