@@ -79,7 +79,7 @@ set(lockstep_quick_sources
   "io/(block_.*|image|jpeg|orientation|png|raw_tensor|resize|stored_type|wav)"
   "linalg/(singular_values|symmetric_eigen)"
   "models/language/sample"
-  "text/(bpe|charsmap|graphemes|normal.*|pre_tokenizers|regex.*|sentence_piece|tokenizer|unicode|unigram|vocabulary)")
+  "text/(bpe|charsmap|graphemes|normal.*|pre_tokenizers|regex|sentence_piece|tokenizer|unicode|unigram|vocabulary)")
 # What the CPU does around tiles.
 set(lockstep_steering_sources
   "backends/cpu/contraction/(.*_way|geometry|padded_copy)")
@@ -135,6 +135,10 @@ endif()
 check_linker_flag(CXX -Wl,--gc-sections LOCKSTEP_LINKER_DROPS)
 if(LOCKSTEP_LINKER_DROPS)
   list(APPEND lockstep_link_flags -Wl,--gc-sections)  # instances of templates that nobody calls
+endif()
+check_linker_flag(CXX -Wl,-z,noseparate-code LOCKSTEP_LINKER_JOINS)
+if(LOCKSTEP_LINKER_JOINS)
+  list(APPEND lockstep_link_flags -Wl,-z,noseparate-code)  # no empty pages between code and constants
 endif()
 check_linker_flag(CXX -Wl,-z,pack-relative-relocs LOCKSTEP_LINKER_PACKS)
 check_cxx_source_compiles("

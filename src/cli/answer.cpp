@@ -156,15 +156,22 @@ Answerer::Answerer(const std::string& model, const std::string& tokenizer, Answe
 }
 
 Answer Answerer::answer(const std::vector<std::int64_t>& prompt, bool show, const std::function<bool()>& go_on) {
+  const std::int64_t context = model_->context();
+  if (context > 0 && static_cast<std::int64_t>(prompt.size()) >= context) {
+    throw ValueError(
+        fmt::format("the prompt has {} tokens, but the model a context of {}, which leaves no room for an answer\n  "
+                    "fix: shorten it",
+                    prompt.size(), context));
+  }
   const NumericsScope numerics(options_.products.chosen());
   Answer result;
   models::GenerateOptions generation{
       .sampling = options_.sampling(),
       .max_tokens = options_.max_tokens,
+      .end_tokens = tokenizer_.end_tokens(),
       .speculation = {.draft = draft_.get(), .lookup = options_.lookup, .tokens = options_.guesses},
       .counts = &result.guesses,
       .cache = cache_.get()};
-  if (tokenizer_.end_token()) generation.end_tokens.push_back(*tokenizer_.end_token());
   if (grammar_) generation.constraint = models::constrain(*grammar_, *texts_, generation.end_tokens);
   text::TextStream stream(tokenizer_, prompt);
   Output output(options_.stop, show);

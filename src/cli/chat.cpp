@@ -28,6 +28,7 @@ struct ChatArguments {
   std::string tokenizer;
   std::string system;
   std::string date;
+  std::string variables;
   std::string device = "best";
   AnswerOptions answer;
   RankOptions ranks;
@@ -122,7 +123,8 @@ class Conversation {
   void say(const std::string& text) {
     messages_.push_back({"user", text});
     try {
-      const std::string prompt = template_.apply(messages_, {.now = arguments_.date});
+      const std::string prompt =
+          template_.apply(messages_, {.now = arguments_.date, .variables = arguments_.variables});
       const os::StopRequest stop("");
       const std::vector<std::int64_t> tokens = answerer_.tokenizer().encode(prompt, {.add_special_tokens = false});
       const Answer result =
@@ -178,6 +180,8 @@ void add_chat(CommandLine& line) {
       .required();
   command.option("--system", arguments->system, "The first message, which says how to answer");
   command.option("--date", arguments->date, "For templates that ask for it, 2026-11-23; absent: the template's own");
+  command.option("--template-variables", arguments->variables,
+                 "A JSON object of what else the template reads, {\"enable_thinking\":false}");
   command.option("--tokenizer", arguments->tokenizer, "A tokenizer.json or GGUF file; absent: the model's own");
   arguments->answer.add_to(command);
   command.option("--device", arguments->device, "Where to compute: cpu, ref, ... or best").show_default();

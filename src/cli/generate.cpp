@@ -26,19 +26,23 @@ struct GenerateArguments {
   bool chat = false;
   std::string system;
   std::string date;
+  std::string variables;
   bool as_json = false;
   RankOptions ranks;
 };
 
 std::vector<std::int64_t> prompt_tokens(const GenerateArguments& options, const text::Tokenizer& tokenizer) {
   if (!options.chat) {
-    if (!options.system.empty() || !options.date.empty()) throw UsageError("--system and --date need --chat");
+    if (!options.system.empty() || !options.date.empty() || !options.variables.empty()) {
+      throw UsageError("--system, --date and --template-variables need --chat");
+    }
     return tokenizer.encode(options.prompt);
   }
   std::vector<text::ChatMessage> messages;
   if (!options.system.empty()) messages.push_back({"system", options.system});
   messages.push_back({"user", options.prompt});
-  const std::string text = text::ChatTemplate::load(options.model).apply(messages, {.now = options.date});
+  const std::string text =
+      text::ChatTemplate::load(options.model).apply(messages, {.now = options.date, .variables = options.variables});
   return tokenizer.encode(text, {.add_special_tokens = false});
 }
 
@@ -89,6 +93,8 @@ void add_generate(CommandLine& line) {
   command.option("--system", options->system, "With --chat: the message before, which says how to answer");
   command.option("--date", options->date,
                  "With --chat: for templates that ask for it, 2026-11-23; absent: the template's own");
+  command.option("--template-variables", options->variables,
+                 "With --chat: a JSON object of what else the template reads, {\"enable_thinking\":false}");
   options->answer.add_to(command);
   command.option("--device", options->device, "Where to compute: cpu, ref, ... or best").show_default();
   add_rank_count(command, options->ranks,

@@ -1,4 +1,6 @@
 // `lockstep quantize`: a GGUF file with its weights in blocks.
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include <lockstep/io/gguf.h>
@@ -21,7 +23,11 @@ struct QuantizeOptions {
 };
 
 ExitCode quantize_file(const QuantizeOptions& options) {
-  const auto tensors = io::quantize_gguf(fetched(options.input), options.output, options.type);
+  const std::string input = fetched(options.input);
+  if (std::error_code error; std::filesystem::equivalent(input, options.output, error)) {
+    throw UsageError("OUT is IN, whose unrounded weights would be lost: give another name");
+  }
+  const auto tensors = io::quantize_gguf(input, options.output, options.type);
   std::uint64_t before = 0;
   std::uint64_t after = 0;
   std::size_t packed = 0;

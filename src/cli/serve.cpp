@@ -34,6 +34,7 @@ namespace {
 
 struct ServeArguments {
   std::string model;
+  std::string name;
   ModelOptions load;
   ProductOptions products;
   std::string segment;
@@ -122,7 +123,7 @@ server::ServedLanguageModel load_language(const ServeArguments& arguments, Devic
           load.load_model(path, device, [&](const models::LanguageModel& whole) { weights = weights_hash(whole); }),
       .tokenizer = text::Tokenizer::load(path),
       .chat = {},
-      .name = name_of(arguments.model),
+      .name = arguments.name.empty() ? name_of(arguments.model) : arguments.name,
       .fingerprint = {},
       .device = device,
       .numerics = arguments.products.chosen(),
@@ -216,6 +217,7 @@ void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& ar
   const auto arguments = std::make_shared<ServeArguments>();
   command.option("--model", arguments->model,
                  "A language model as `generate` takes it, behind OpenAI's interface (/v1/...)");
+  command.option("--name", arguments->name, "What clients call it; absent: the last part of --model");
   arguments->load.add_to(command);
   arguments->products.add_to(command);
   command.option("--segment", arguments->segment, "Weights of MobileSAM or Segment Anything, as `segment` takes them");

@@ -26,6 +26,7 @@ struct TranscribeArguments {
   std::string language;
   std::string device = "best";
   std::string format = "text";
+  bool as_json = false;
   bool translate = false;
   bool no_timestamps = false;
 };
@@ -133,11 +134,15 @@ void add_transcribe(CommandLine& line) {
   command.option("--format", arguments->format, "text, srt and vtt (subtitles), or json")
       .one_of({"text", "srt", "vtt", "json"})
       .show_default();
+  command.flag("--json", arguments->as_json, "The same as --format json");
   command.option("--device", arguments->device, "Where to compute: cpu, ref, ... or best").show_default();
   command.footer(
       "Example: lockstep transcribe --model hf:openai/whisper-tiny --language en talk.wav\n"
       "The most probable token is taken each time; the same sound gives the same text on every device.");
-  command.runs([arguments] { return transcribe(*arguments); });
+  command.runs([arguments] {
+    if (arguments->as_json) arguments->format = "json";
+    return transcribe(*arguments);
+  });
 }
 
 }  // namespace cli

@@ -21,10 +21,8 @@ constexpr std::int64_t kPromptStep = 256;
 constexpr std::int64_t kScoredStep = 64;
 
 std::shared_ptr<models::TokenConstraint> constraint_of(const CompletionOptions& options, const text::TokenTexts& texts,
-                                                       std::optional<std::int64_t> end) {
-  if (!options.grammar) return nullptr;
-  return models::constrain(*options.grammar, texts,
-                           end ? std::vector<std::int64_t>{*end} : std::vector<std::int64_t>{});
+                                                       const std::vector<std::int64_t>& ends) {
+  return options.grammar ? models::constrain(*options.grammar, texts, ends) : nullptr;
 }
 
 /// As models::sample computes log-probabilities, so that a token has the same one, drawn or not.
@@ -70,10 +68,10 @@ Completion::Completion(const models::LanguageModel& model, Batcher& batcher, con
     : model_(&model),
       batcher_(&batcher),
       options_(std::move(options)),
-      end_token_(tokenizer.end_token()),
+      end_tokens_(tokenizer.end_tokens()),
       prompt_(prompt),
       left_of_prompt_(static_cast<std::int64_t>(prompt.size())),
-      sampler_(options_.sampling, prompt, constraint_of(options_, texts, end_token_)),
+      sampler_(options_.sampling, prompt, constraint_of(options_, texts, end_tokens_)),
       stream_(tokenizer, std::move(prompt)) {}
 
 std::string Completion::shown_until(std::size_t end) {
@@ -141,7 +139,7 @@ std::optional<Piece> Completion::step(HttpServer& server) {
   if (!logits || enough) return {};
   const std::vector<float>& last = *logits;
   Piece piece{.token = sampler_.draw(last, length_), .alternatives = most_probable(last, options_.alternatives)};
-  if (piece.token.token == end_token_) {
+  if (std::find(end_tokens_.begin(), end_tokens_.end(), piece.token.token) != end_tokens_.end()) {
     finish_reason_ = "stop";
     return {};
   }

@@ -73,7 +73,7 @@ class Completion {
   const models::LanguageModel* model_;
   Batcher* batcher_;
   CompletionOptions options_;
-  std::optional<std::int64_t> end_token_;
+  std::vector<std::int64_t> end_tokens_;
   std::vector<std::int64_t> prompt_;
   std::int64_t left_of_prompt_;
   std::optional<std::int64_t> number_;  // of the text among those of the model

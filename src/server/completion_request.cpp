@@ -24,6 +24,7 @@ const Json& neutral_values() {
                               {"functions", Json::array()},
                               {"function_call", "none"},
                               {"modalities", {"text"}},
+                              {"service_tier", "auto"},
                               {"store", false}};
   return values;
 }
@@ -102,6 +103,7 @@ void read_messages(const Json& json, CompletionRequest& request) {
       refuse("each message", "an object with role and content");
     }
     Json read = {{"role", string(message["role"], "role")}};
+    if (read["role"] == "developer") read["role"] = "system";  // its later name, which templates do not know
     const Json content = message.value("content", Json());
     read["content"] = content.is_null() && calls ? std::string() : content_of(content);
     for (const auto& [key, value] : message.items()) {
@@ -132,14 +134,19 @@ void read_tool_choice(const Json& json, CompletionRequest& request) {
   request.tool_choice.name = json["function"]["name"].get<std::string>();
 }
 
+void hold_to(text::Grammar grammar, CompletionRequest& request) {
+  if (request.options.grammar) throw HttpError(400, "an answer is held to either a grammar or a response_format");
+  request.options.grammar = std::move(grammar);
+}
+
 void read_response_format(const Json& json, CompletionRequest& request) {
   const std::string type = json.is_object() ? string(json.value("type", Json()), "type of response_format") : "";
   if (type == "json_object") {
-    request.options.grammar = text::Grammar::from_json_schema(R"({"type":"object"})");
+    hold_to(text::Grammar::from_json_schema(R"({"type":"object"})"), request);
   } else if (type == "json_schema") {
     const Json given = json.value("json_schema", Json());
     if (!given.is_object() || !given.contains("schema")) refuse("json_schema of response_format", "an object with a schema");
-    request.options.grammar = text::Grammar::from_json_schema(text_of(given["schema"]));
+    hold_to(text::Grammar::from_json_schema(text_of(given["schema"])), request);
   } else if (type != "text") {
     refuse("response_format", "an object of type text, json_object or json_schema");
   }
@@ -169,9 +176,18 @@ void read_stops(const Json& json, CompletionRequest& request) {
 }
 
 bool is_sampling(const std::string& key) {
-  static const std::set<std::string> keys = {"temperature",       "top_p",              "min_p",     "top_k",      "seed",
-                                             "presence_penalty",  "frequency_penalty",  "typical_p", "logit_bias",
-                                             "repetition_penalty"};
+  static const std::set<std::string> keys = {"temperature",
+                                             "top_p",
+                                             "min_p",
+                                             "top_k",
+                                             "seed",
+                                             "presence_penalty",
+                                             "frequency_penalty",
+                                             "typical_p",
+                                             "logit_bias",
+                                             "repetition_penalty",
+                                             "mirostat_tau",
+                                             "mirostat_eta"};
   return keys.contains(key);
 }
 
@@ -192,6 +208,10 @@ void read_sampling(const std::string& key, const Json& value, models::SamplingOp
     sampling.repetition_penalty = number(value, key, 0.01, 100, "a number from 0.01 to 100");
   } else if (key == "typical_p") {
     sampling.typical_p = number(value, key, 1e-9, 1, "a number above 0 and at most 1");
+  } else if (key == "mirostat_tau") {
+    sampling.mirostat_tau = number(value, key, 0, 100, "a number from 0 (no) to 100");
+  } else if (key == "mirostat_eta") {
+    sampling.mirostat_eta = number(value, key, 1e-9, 1, "a number above 0 and at most 1");
   } else if (key == "logit_bias") {
     read_logit_bias(value, sampling);
   } else {
@@ -203,9 +223,20 @@ void read_sampling(const std::string& key, const Json& value, models::SamplingOp
 void read_stream_options(const Json& json, CompletionRequest& request) {
   if (!json.is_object()) refuse("stream_options", "an object");
   for (const auto& [key, value] : json.items()) {
+    if (key == "include_obfuscation" && value == false) continue;
     if (key != "include_usage") throw HttpError(400, fmt::format("\"{}\" in stream_options is not offered", key));
     request.include_usage = boolean(value, key);
   }
+}
+
+void read_variables(const Json& json, CompletionRequest& request) {
+  if (!json.is_object()) refuse("chat_template_kwargs", "an object");
+  request.variables.update(json);
+}
+
+// What says for whom and how a request is kept elsewhere, and changes no answer.
+bool is_remark(const std::string& key) {
+  return key == "user" || key == "metadata" || key == "safety_identifier" || key == "prompt_cache_key";
 }
 
 bool read_one(const std::string& key, const Json& value, bool chat, CompletionRequest& request) {
@@ -235,6 +266,12 @@ bool read_one(const std::string& key, const Json& value, bool chat, CompletionRe
     read_stream_options(value, request);
   } else if (key == "response_format") {
     read_response_format(value, request);
+  } else if (key == "grammar") {
+    hold_to(text::Grammar::from_gbnf(string(value, key), key), request);
+  } else if (key == "chat_template_kwargs" && chat) {
+    read_variables(value, request);
+  } else if (key == "reasoning_effort" && chat) {
+    request.variables[key] = string(value, key);
   } else if (key == "tools" && chat) {
     if (!value.is_array()) refuse("tools", "a list");
     request.tools = value;
@@ -245,7 +282,7 @@ bool read_one(const std::string& key, const Json& value, bool chat, CompletionRe
   } else if (is_sampling(key)) {
     read_sampling(key, value, request.options.sampling);
   } else {
-    return key == "user" || key == "metadata";
+    return is_remark(key);
   }
   return true;
 }

@@ -24,6 +24,7 @@ struct CompletionRequest {
   std::vector<Prompt> prompts;    ///< of /v1/completions
   Json messages = Json::array();  ///< of /v1/chat/completions, as templates read them
   Json tools = Json::array();     ///< functions that the answer may call
+  Json variables = Json::object();  ///< further ones of the chat template
   ToolChoice tool_choice;         ///< none where there are no tools
   std::optional<std::int64_t> max_tokens;
   std::size_t choices = 1;  ///< n: the seed of the choice i is seed + i

@@ -69,9 +69,11 @@ struct LanguageService::Job {
 
 void LanguageService::add_to(HttpServer& server) {
   server.get("/v1/models", "/v1/models", [this](const Request&) {
-    return json_response(
-        {{"object", "list"},
-         {"data", {{{"id", served_.name}, {"object", "model"}, {"created", 0}, {"owned_by", "lockstep"}}}}});
+    return json_response({{"object", "list"}, {"data", Json::array({model_card()})}});
+  });
+  server.get("/v1/models/(.+)", "/v1/models/NAME", [this](const Request& request) {
+    check_model(request.parts.at(0));
+    return json_response(model_card());
   });
   server.post("/v1/completions", "/v1/completions",
               [&](const Request& request) { return complete(server, request, false); });
@@ -79,16 +81,28 @@ void LanguageService::add_to(HttpServer& server) {
               [&](const Request& request) { return complete(server, request, true); });
   server.post("/v1/embeddings", "/v1/embeddings", [&](const Request& request) { return embeddings(server, request); });
   server.post("/v1/rerank", "/v1/rerank", [&](const Request& request) { return rerank(server, request); });
+  server.post("/apply-template", "/apply-template",
+              [&](const Request& request) { return apply_template(server, request); });
   server.post("/tokenize", "/tokenize", [&](const Request& request) { return tokenize(server, request); });
   server.post("/detokenize", "/detokenize", [&](const Request& request) { return detokenize(server, request); });
 }
 
+Json LanguageService::model_card() const {
+  Json card = {{"id", served_.name}, {"object", "model"}, {"created", 0}, {"owned_by", "lockstep"}};
+  if (const std::int64_t context = served_.model->context(); context > 0) card["max_model_len"] = context;
+  return card;
+}
+
+std::string LanguageService::chat_text(const CompletionRequest& request) const {
+  if (!served_.chat) throw HttpError(400, "this model has no chat template: use /v1/completions");
+  Json variables = {{"messages", request.messages}};
+  if (request.tool_choice.kind != ToolChoice::Kind::none) variables["tools"] = request.tools;
+  return served_.chat->apply_json(text_of(variables), {.variables = text_of(request.variables)});
+}
+
 std::vector<std::vector<std::int64_t>> LanguageService::prompts_of(const CompletionRequest& request) const {
   if (!request.messages.empty()) {
-    if (!served_.chat) throw HttpError(400, "this model has no chat template: use /v1/completions");
-    Json variables = {{"messages", request.messages}};
-    if (request.tool_choice.kind != ToolChoice::Kind::none) variables["tools"] = request.tools;
-    return {served_.tokenizer.encode(served_.chat->apply_json(text_of(variables)), {.add_special_tokens = false})};
+    return {served_.tokenizer.encode(chat_text(request), {.add_special_tokens = false})};
   }
   std::vector<std::vector<std::int64_t>> result;
   for (const auto& prompt : request.prompts) {
@@ -171,8 +185,14 @@ Json LanguageService::head_of(const Job& job, bool chunk) const {
           {"system_fingerprint", served_.fingerprint}};
 }
 
+// As it stands in a text, with its space; special tokens by their names.
+std::string LanguageService::text_of_token(std::int64_t token) const {
+  std::string bytes = served_.tokenizer.bytes(token);
+  return bytes.empty() ? served_.tokenizer.decode({token}) : bytes;
+}
+
 Json LanguageService::logprobs_of(const Piece& piece, bool chat) const {
-  const auto text = [&](const models::SampledToken& token) { return served_.tokenizer.decode({token.token}); };
+  const auto text = [&](const models::SampledToken& token) { return text_of_token(token.token); };
   if (!chat) {
     Json top = Json::object();
     for (const models::SampledToken& token : piece.alternatives) top[text(token)] = token.log_probability;
@@ -181,13 +201,9 @@ Json LanguageService::logprobs_of(const Piece& piece, bool chat) const {
             {"top_logprobs", Json::array({top})}};
   }
   const auto row = [&](const models::SampledToken& token) {
-    const std::string shown = text(token);
-    // A part of a character has no text of its own.
-    Json bytes = nullptr;
-    if (shown.find("\ufffd") == std::string::npos) {
-      bytes = Json::array();
-      for (const char byte : shown) bytes.push_back(static_cast<unsigned char>(byte));
-    }
+    const std::string shown = text(token);  // perhaps a part of a character, which only the bytes tell
+    Json bytes = Json::array();
+    for (const char byte : shown) bytes.push_back(static_cast<unsigned char>(byte));
     return Json{{"token", shown}, {"logprob", token.log_probability}, {"bytes", std::move(bytes)}};
   };
   Json result = row(piece.token);
@@ -228,7 +244,7 @@ std::string LanguageService::shown_prompt(const Job& job, std::size_t choice) co
 
 // Nothing is before the first token of a prompt, so that it has no probability.
 Json LanguageService::logprobs_of_first(std::int64_t token) const {
-  return {{"tokens", {served_.tokenizer.decode({token})}},
+  return {{"tokens", {text_of_token(token)}},
           {"token_logprobs", Json::array({nullptr})},
           {"top_logprobs", Json::array({nullptr})}};
 }
@@ -348,6 +364,11 @@ void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
     if (!write(event(chunk))) return;
   }
   write("data: [DONE]\n\n");
+}
+
+Response LanguageService::apply_template(HttpServer& server, const Request& given) const {
+  const CompletionRequest request = completion_request(object_of(given.body, kDepth), true);
+  return server.in_turn([&] { return json_response({{"prompt", chat_text(request)}}); });
 }
 
 Response LanguageService::tokenize(HttpServer& server, const Request& request) const {

@@ -56,12 +56,16 @@ class LanguageService {
   void stream(HttpServer& server, Job& job, const Write& write);
   Response embeddings(HttpServer& server, const Request& request);
   Response rerank(HttpServer& server, const Request& request);
+  Response apply_template(HttpServer& server, const Request& request) const;
   Response tokenize(HttpServer& server, const Request& request) const;
   Response detokenize(HttpServer& server, const Request& request) const;
+  Json model_card() const;
+  std::string chat_text(const CompletionRequest& request) const;
   std::vector<std::vector<std::int64_t>> prompts_of(const CompletionRequest& request) const;
   void check_model(const std::string& name) const;
   void limit(Job& job) const;
   Json choice_of(const Job& job, std::size_t index, const Completion& completion) const;
+  std::string text_of_token(std::int64_t token) const;
   Json logprobs_of(const Piece& piece, bool chat) const;
   Json logprobs_of_first(std::int64_t token) const;
   std::string shown_prompt(const Job& job, std::size_t choice) const;

@@ -211,8 +211,8 @@ std::string ChatTemplate::apply_json(std::string_view variables, const ChatTempl
   all["tools"] = nullptr;
   all["documents"] = nullptr;
   all["add_generation_prompt"] = options.generation_prompt;
-  const Json given = parse_variables(variables);
-  for (const auto& [name, value] : given.items()) all[name] = value;
+  if (!options.variables.empty()) all.update(parse_variables(options.variables));
+  all.update(parse_variables(variables));
   const Value converted = jinja::from_json(all);
   if (!options.now.empty()) {
     converted.dict()->set("strftime_now", jinja::Function{"strftime_now", [moment = moment_of(options.now)](jinja::Arguments a) {

@@ -8,6 +8,7 @@
 #include <lockstep/error.h>
 
 #include "core/checked.h"
+#include "text/end_tokens.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
@@ -81,10 +82,6 @@ bool is_model_file(std::string_view content) {
   return content.size() > 2 && content[0] == '\n' && content[1] != '{' && content[2] == '\n';
 }
 
-std::shared_ptr<Tokenizer::Parts> parts_without_json(const std::string& file, std::string_view content) {
-  return is_model_file(content) ? parts_of_model_file(file, content) : parts_of_tiktoken(file, content);
-}
-
 // What transformers puts around texts, as far as a .model file is concerned.
 void put_around(const std::string& folder, Tokenizer::Parts& parts) {
   if (!holds(folder, "tokenizer_config.json")) return;
@@ -112,9 +109,12 @@ Tokenizer Tokenizer::load(const std::string& path) {
   const os::FileBytes bytes = os::map_file(file);
   const std::string_view content = text_of(bytes.bytes);
   if (content.starts_with("GGUF")) return Tokenizer(parts_of_gguf(bytes));
-  if (!is_model_file(content) && !is_tiktoken_file(content)) return Tokenizer(parts_of_json(file, content));
-  const auto parts = parts_without_json(file, content);
-  if (file != path && is_model_file(content)) put_around(path, *parts);
+  const bool is_model = is_model_file(content);
+  const auto parts = is_model                    ? parts_of_model_file(file, content)
+                     : is_tiktoken_file(content) ? parts_of_tiktoken(file, content)
+                                                 : parts_of_json(file, content);
+  if (file != path && is_model) put_around(path, *parts);
+  if (file != path) read_ends(path, *parts);
   return Tokenizer(parts);
 }
 
@@ -279,6 +279,15 @@ std::optional<std::int64_t> Tokenizer::find(std::string_view token) const {
 
 std::optional<std::int64_t> Tokenizer::end_token() const {
   return parts_->end;
+}
+
+std::vector<std::int64_t> Tokenizer::end_tokens() const {
+  std::vector<std::int64_t> result;
+  if (parts_->end) result.push_back(*parts_->end);
+  for (const std::int64_t id : parts_->ends) {
+    if (std::find(result.begin(), result.end(), id) == result.end()) result.push_back(id);
+  }
+  return result;
 }
 
 }  // namespace text

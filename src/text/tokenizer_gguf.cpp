@@ -9,6 +9,7 @@
 
 #include "core/checked.h"
 #include "io/gguf.h"
+#include "text/end_tokens.h"
 #include "text/sentence_piece.h"
 #include "text/split_patterns.h"
 #include "text/tokenizer_parts.h"
@@ -235,6 +236,9 @@ std::shared_ptr<const Tokenizer::Parts> parts_of_gguf(const os::FileBytes& file)
   const std::vector<TokenKind> kinds = read_kinds(reader, count);
   const auto first = reader.token("tokenizer.ggml.bos_token_id", count);
   parts->end = reader.token("tokenizer.ggml.eos_token_id", count);
+  for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    if (const auto id = reader.token(key, count)) parts->ends.push_back(*id);
+  }
   if (model == "bert") {
     read_tokens(file.path, word_pieces(tokens, kinds), kinds, true, *parts);
     read_word_piece(reader, kinds, *parts);
@@ -258,6 +262,7 @@ std::shared_ptr<const Tokenizer::Parts> parts_of_gguf(const os::FileBytes& file)
   const bool modern = model == "gpt2" && reader.get<std::string>("tokenizer.ggml.pre") == "modern-bert";
   if (separator && reader.flag("tokenizer.ggml.add_sep_token", !modern)) between.push_back(*separator);
   parts->pair = pair_of(parts->before, between, parts->after, 0);
+  add_known_ends(*parts);
   return parts;
 }
 

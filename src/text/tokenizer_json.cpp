@@ -6,6 +6,7 @@
 #include <lockstep/error.h>
 
 #include "core/checked.h"
+#include "text/end_tokens.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
@@ -209,7 +210,7 @@ void read_post_processor(const json* value, const std::string& where, Tokenizer:
 
 }  // namespace
 
-std::shared_ptr<const Tokenizer::Parts> parts_of_json(std::string_view file, std::string_view text) {
+std::shared_ptr<Tokenizer::Parts> parts_of_json(std::string_view file, std::string_view text) {
   const json document = io::parse_json(file, text);
   const JsonFields fields(document, std::string(file));
   auto parts = std::make_shared<Tokenizer::Parts>();
@@ -222,9 +223,7 @@ std::shared_ptr<const Tokenizer::Parts> parts_of_json(std::string_view file, std
   parts->pair = pair_of({}, {}, {}, 1);
   read_post_processor(fields.find("post_processor"), where + "post_processor", *parts);
   parts->special.resize(static_cast<std::size_t>(parts->vocabulary.size()));
-  for (const char* name : {"</s>", "<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|endoftext|>", "<eos>"}) {
-    if (!parts->end) parts->end = parts->vocabulary.find(name);
-  }
+  add_known_ends(*parts);
   return parts;
 }
 

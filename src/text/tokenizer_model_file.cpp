@@ -9,6 +9,7 @@
 
 #include "core/checked.h"
 #include "io/onnx/wire.h"
+#include "text/end_tokens.h"
 #include "text/sentence_piece.h"
 #include "text/unicode.h"
 
@@ -132,6 +133,7 @@ std::shared_ptr<Tokenizer::Parts> parts_of_model_file(const std::string& file, s
   }
   parts->first = parts->vocabulary.find(trainer.first);
   parts->end = parts->vocabulary.find(trainer.end);
+  add_known_ends(*parts);
   spec.unigram = trainer.model == 1;
   spec.suffix = trainer.suffix;
   spec.byte_fallback = trainer.byte_fallback;

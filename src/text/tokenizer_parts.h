@@ -67,13 +67,14 @@ struct Tokenizer::Parts {
   std::vector<PairPart> pair;         ///< Empty: not known.
   std::optional<std::int64_t> first;  ///< Before a text and behind it, where the file names them,
   std::optional<std::int64_t> end;    ///< whether or not they are put there.
+  std::vector<std::int64_t> ends;     ///< That end an answer, beside `end`, which may stand there again.
 };
 
 /// `before`, the first text, `between`, the second one, `after`; types 0 up to `between`, `second` from there on.
 std::vector<PairPart> pair_of(const std::vector<std::int64_t>& before, const std::vector<std::int64_t>& between,
                               const std::vector<std::int64_t>& after, std::int64_t second);
 
-std::shared_ptr<const Tokenizer::Parts> parts_of_json(std::string_view file, std::string_view json);
+std::shared_ptr<Tokenizer::Parts> parts_of_json(std::string_view file, std::string_view json);
 std::shared_ptr<const Tokenizer::Parts> parts_of_gguf(const os::FileBytes& file);
 /// Fills `parts` with RWKV's tokens, as GGUF files have them. FormatError naming `path` if one is no string of bytes,
 /// or a byte has no token.

@@ -10,6 +10,7 @@
 
 #include "core/base64.h"
 #include "core/checked.h"
+#include "text/end_tokens.h"
 #include "text/split_patterns.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
@@ -178,6 +179,7 @@ std::shared_ptr<Tokenizer::Parts> parts_of_tiktoken(const std::string& file, std
   }
   const auto parts = parts_of_tiktoken(file, text, found->pattern, special);
   parts->end = found->special.front().id;
+  add_known_ends(*parts);
   if (found->before >= 0) parts->before.push_back(found->before);
   return parts;
 }

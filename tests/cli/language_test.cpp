@@ -168,6 +168,14 @@ TEST(Chat, AnswersLineByLine) {
   EXPECT_EQ(run_command({"chat"}).exit_code, 2);
 }
 
+TEST(Generate, RefusesAPromptThatLeavesNoRoom) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const CommandResult result = run_command({"generate", "--model", stories(), std::string(2000, 'x')});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.output, "");
+  EXPECT_THAT(result.errors, HasSubstr("a context of 512"));
+}
+
 TEST(Generate, StopsBeforeAStopText) {
   LOCKSTEP_REQUIRE_DATA(stories());
   const CommandResult result = run_command({"generate", "--model", stories(), "--stop", " girl", "Once upon a time"});
@@ -210,6 +218,9 @@ TEST(Quantize, WritesAFileThatGeneratesAndInspects) {
   EXPECT_THAT(text.output, testing::StartsWith(", there was a little girl named Lily.")) << text.errors;
   EXPECT_THAT(run_command({"quantize", stories(), out, "--type", "Q8_0"}).output, HasSubstr("packed as Q8_0"));
   EXPECT_EQ(run_command({"quantize", stories(), out, "--type", "IQ2_XXS"}).exit_code, 2);
+  const CommandResult itself = run_command({"quantize", out, out, "--type", "Q8_0"});
+  EXPECT_EQ(itself.exit_code, 2);
+  EXPECT_THAT(itself.errors, HasSubstr("OUT is IN"));
   EXPECT_EQ(run_command({"quantize", stories(), out}).exit_code, 2);
   const CommandResult twice = run_command({"quantize", out, folder.path("q4.gguf"), "--type", "Q4_0"});
   EXPECT_EQ(twice.exit_code, 1);

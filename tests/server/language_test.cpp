@@ -186,11 +186,14 @@ TEST(LanguageService, AGreedyTokenIsTheMostProbableAlternative) {
   const json choice = answer.json().at("choices").at(0);
   EXPECT_EQ(choice.at("message").at("role"), "assistant");
   ASSERT_EQ(choice.at("logprobs").at("content").size(), 12u);
+  std::string joined;  // of the tokens' bytes
   for (const json& token : choice.at("logprobs").at("content")) {
+    for (const json& byte : token.at("bytes")) joined += static_cast<char>(byte.get<int>());
     ASSERT_EQ(token.at("top_logprobs").size(), 3u);
     EXPECT_EQ(token.at("logprob"), token.at("top_logprobs").at(0).at("logprob"));
     EXPECT_GE(token.at("top_logprobs").at(0).at("logprob"), token.at("top_logprobs").at(1).at("logprob"));
   }
+  EXPECT_EQ(joined, choice.at("message").at("content"));
 }
 
 TEST(LanguageService, StreamsTheSameAnswer) {
@@ -408,6 +411,10 @@ TEST(LanguageService, SaysWhatIsWrongWithARequest) {
        "there is no type \"int\""},
       {json::parse(R"({"prompt":"a","metadata":)" + std::string(80, '[') + std::string(80, ']') + "}"),
        "nests too deep"},
+      {{{"prompt", "a"}, {"grammar", "root ::= ("}}, "grammar"},
+      {{{"prompt", "a"}, {"grammar", "root ::= \"a\""}, {"response_format", {{"type", "json_object"}}}}, "either"},
+      {{{"prompt", "a"}, {"mirostat_eta", 0}}, "mirostat_eta must be"},
+      {{{"prompt", "a"}, {"chat_template_kwargs", json::object()}}, "no parameter"},
       {{{"prompt", "a"}, {"nonsense", 1}}, "no parameter \"nonsense\""}};
   for (const auto& [body, message] : cases) {
     const HttpAnswer answer = told.post("/v1/completions", body);
@@ -427,7 +434,12 @@ TEST(LanguageService, SaysWhatIsWrongWithARequest) {
     EXPECT_EQ(request(told.port, "POST", "/v1/completions", body).status, 400) << body;
   }
   // The neutral values that clients send change nothing.
-  told.completion({{"prompt", "a"}, {"frequency_penalty", 0}, {"logit_bias", json::object()}, {"stop", nullptr}});
+  told.completion({{"prompt", "a"},
+                   {"frequency_penalty", 0},
+                   {"logit_bias", json::object()},
+                   {"stop", nullptr},
+                   {"service_tier", "auto"},
+                   {"prompt_cache_key", "k"}});
 }
 
 TEST(LanguageService, PenaltiesAndBiasAreThoseOfGenerate) {
@@ -613,6 +625,49 @@ TEST(LanguageService, RefusesMoreRequestsThanItMayAnswerAtATime) {
             std::to_string(body.size()) + "\r\n\r\n" + body);
   EXPECT_THAT(busy.read_some(), HasSubstr("200 OK"));  // it is being answered
   EXPECT_EQ(told.post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 1}}).status, 429);
+}
+
+// Its conversations are written by a template that looks at more than the messages.
+TEST(LanguageService, TemplatesReadWhatARequestSays) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  LanguageService service(
+      {.model = models::load_language_model(stories()),
+       .tokenizer = text::Tokenizer::load(stories()),
+       .chat = text::ChatTemplate("{% for m in messages %}[{{ m.role }}] {{ m.content }} {% endfor %}"
+                                  "{{ mood }} {{ reasoning_effort }}"),
+       .name = "org/stories",
+       .fingerprint = "fp_test",
+       .device = {}});
+  HttpServer http({.port = 0});
+  service.add_to(http);
+  const int port = test::port_of(http.start());
+  json body = {{"messages", {{{"role", "developer"}, {"content", "Be short."}}, {{"role", "user"}, {"content", "Hi"}}}},
+               {"chat_template_kwargs", {{"mood", "glad"}}},
+               {"reasoning_effort", "low"}};
+  const std::string text = "[system] Be short. [user] Hi glad low";
+  EXPECT_EQ(request(port, "POST", "/apply-template", body.dump()).json().at("prompt"), text);
+  body["max_tokens"] = 3;
+  const json answer = request(port, "POST", "/v1/chat/completions", body.dump()).json();
+  EXPECT_EQ(answer.at("usage").at("prompt_tokens"),
+            text::Tokenizer::load(stories()).encode(text, {.add_special_tokens = false}).size());
+  body["chat_template_kwargs"] = 3;
+  EXPECT_EQ(request(port, "POST", "/apply-template", body.dump()).status, 400);
+
+  const json card = request(port, "GET", "/v1/models/org/stories").json();
+  EXPECT_EQ(card, request(port, "GET", "/v1/models").json().at("data").at(0));
+  EXPECT_EQ(card.at("max_model_len"), 512);
+  EXPECT_EQ(request(port, "GET", "/v1/models/gpt").status, 404);
+}
+
+TEST(LanguageService, AGrammarHoldsTheAnswer) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told;
+  for (int seed = 0; seed < 4; ++seed) {
+    const json answer = told.completion(
+        {{"prompt", "Tom"}, {"seed", seed}, {"mirostat_tau", 3}, {"grammar", R"(root ::= " was " ("glad" | "sad"))"}});
+    const std::string text = answer.at("choices").at(0).at("text");
+    EXPECT_TRUE(text == " was glad" || text == " was sad") << text;
+  }
 }
 
 TEST(LanguageService, TokensAndBack) {

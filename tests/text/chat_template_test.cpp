@@ -129,8 +129,16 @@ TEST(ChatTemplate, HostileTemplatesEnd) {
   EXPECT_THAT(message_of<FormatError>([] { ChatTemplate("", "[]"); }), HasSubstr("no JSON object"));
   EXPECT_THAT(message_of<FormatError>([&] { ChatTemplate("").apply_json(R"({"a":)" + times("[", 200) + times("]", 200) + "}"); }),
               HasSubstr("nested too deeply"));
+  EXPECT_THAT(message_of<FormatError>([] { ChatTemplate("").apply({}, {.variables = "think"}); }),
+              HasSubstr("no JSON object"));
   EXPECT_THAT(message_of<ValueError>([] { ChatTemplate("{{ raise_exception('only two roles') }}").apply({}); }),
               HasSubstr("refuses the conversation: only two roles"));
+}
+
+TEST(ChatTemplate, ReadsFurtherVariables) {
+  const ChatTemplate chat("{{ messages[0].content }}{% if think is defined and not think %} briefly{% endif %}");
+  EXPECT_EQ(chat.apply({{"user", "Hi"}}), "Hi");
+  EXPECT_EQ(chat.apply({{"user", "Hi"}}, {.variables = R"({"think":false,"messages":[]})"}), "Hi briefly");
 }
 
 }  // namespace

@@ -108,11 +108,15 @@ TEST(Tokenizer, KnowsTheFamiliesOfGgufFiles) {
       const std::string path = folder.write(
           "x.gguf",
           test::gguf_file({test::gguf_value("tokenizer.ggml.model", 8, test::gguf_text("gpt2")),
+                           test::gguf_value("tokenizer.ggml.eos_token_id", 4, test::bytes_of<std::uint32_t>(7)),
+                           test::gguf_value("tokenizer.ggml.eot_token_id", 4, test::bytes_of<std::uint32_t>(5)),
                            test::gguf_value("tokenizer.ggml.pre", 8, test::gguf_text(pre)),
                            test::gguf_value("tokenizer.ggml.tokens", 9, list(8, tokens.size(), texts)),
                            test::gguf_value("tokenizer.ggml.token_type", 9, list(5, tokens.size(), types)),
                            test::gguf_value("tokenizer.ggml.merges", 9, list(8, model.at("merges").size(), merges))}));
       const Tokenizer tokenizer = Tokenizer::load(path);
+      EXPECT_EQ(tokenizer.end_token(), 7);
+      EXPECT_THAT(tokenizer.end_tokens(), testing::IsSupersetOf({7, 5}));
       for (const json& item : golden.at("cases")) {
         EXPECT_EQ(tokenizer.encode(item.at("text").get<std::string>()), item.at("plain").get<Ids>())
             << pre << ": " << item.at("text");

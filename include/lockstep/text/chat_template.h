@@ -26,6 +26,9 @@ struct ChatTemplateOptions {
   /// The date for templates that ask for one: "2026-11-23", or with a time, "2026-11-23 14:05:09" (ValueError for other texts).
   /// Empty: there is no strftime_now, and most templates use a date of their own, so that a text is the same every day.
   std::string now = {};
+  /// Further variables that the template may read, as a JSON object: {"enable_thinking":false}. FormatError if it is
+  /// none. They do not replace "messages" and "tools".  transformers: chat_template_kwargs
+  std::string variables = {};
 };
 
 /// A template, parsed; it can be applied from several threads.

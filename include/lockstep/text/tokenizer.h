@@ -74,6 +74,11 @@ class LOCKSTEP_API Tokenizer {
   std::string bytes(std::int64_t id) const;
   /// The token behind a text, where the file says it.
   std::optional<std::int64_t> end_token() const;
+  /// Those that end an answer: end_token() first, then what ends a turn or a call. Of a folder as
+  /// generation_config.json says (eos_token_id; else config.json), of a GGUF file eos, eot and eom with the tokens that
+  /// are published as such
+  /// (<|im_end|>, <|eot_id|>, <end_of_turn>, ...), of other files these.
+  std::vector<std::int64_t> end_tokens() const;
 
   struct Parts;
   explicit Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 
 #include "core/checked.h"
 #include "text/grammar/integer_range.h"
+#include "text/grammar/number_range.h"
 #include "text/grammar/pattern.h"
 #include "text/grammar/rules.h"
 #include "text/unicode.h"
@@ -38,6 +40,16 @@ number ::= integer ("." [0-9]{1,16})? ([eE] [-+]? [0-9]{1,2})?
 boolean ::= "true" | "false"
 null ::= "null"
 )gbnf";
+
+// Names of formats, and their patterns.
+constexpr const char* kFormats[][2] = {
+    {"date", R"(^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$)"},
+    {"time", R"(^([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$)"},
+    {"date-time",
+     R"(^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$)"},
+    {"uuid", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"},
+    {"ipv4", R"(^((25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)$)"},
+    {"email", R"(^[A-Za-z0-9_%+-]+(\.[A-Za-z0-9_%+-]+)*@([A-Za-z0-9]+(-[A-Za-z0-9]+)*\.)+[A-Za-z]{2,}$)"}};
 
 std::string gbnf_text(std::string_view text) {
   std::string result = "\"";
@@ -96,6 +108,12 @@ class SchemaConverter {
       check_keys(schema, where, {key});
       return alternatives(schema[key], where + "/" + key, depth);
     }
+    if (schema.contains("allOf")) {
+      check_keys(schema, where, {"allOf"});
+      if (!schema["allOf"].is_array() || schema["allOf"].size() != 1)
+        fail(where, "allOf is offered of one schema alone");
+      return expression(schema["allOf"][0], where + "/allOf/0", depth + 1);
+    }
     if (schema.contains("const")) {
       check_keys(schema, where, {"const"});
       return literal(schema["const"]);
@@ -139,12 +157,13 @@ class SchemaConverter {
                                                               {"minLength", "string"},
                                                               {"maxLength", "string"},
                                                               {"pattern", "string"},
+                                                              {"format", "string"},
                                                               {"minimum", "integer"},
                                                               {"maximum", "integer"},
                                                               {"exclusiveMinimum", "integer"},
                                                               {"exclusiveMaximum", "integer"}};
     const auto owner = owners.find(key);
-    return owner == owners.end() || owner->second == type;
+    return owner == owners.end() || owner->second == type || (owner->second == "integer" && type == "number");
   }
 
   static std::string guessed_type(const SchemaJson& schema) {
@@ -158,17 +177,18 @@ class SchemaConverter {
     if (type == "object") return object(schema, where, depth);
     if (type == "array") return array(schema, where, depth);
     if (type == "string") {
-      check_keys(schema, where, {"minLength", "maxLength", "pattern"});
+      check_keys(schema, where, {"minLength", "maxLength", "pattern", "format"});
+      if (schema.contains("format")) return formatted(schema, where);
       if (schema.contains("pattern")) return patterned(schema, where);
       if (!schema.contains("minLength") && !schema.contains("maxLength")) return "string";
       return fmt::format("\"\\\"\" char{} \"\\\"\"", bounds(schema, "minLength", "maxLength", where));
     }
-    if (type == "integer") {
+    if (type == "integer" || type == "number") {
       check_keys(schema, where, {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"});
-      return integer(schema, where);
+      return type == "integer" ? integer(schema, where) : number(schema, where);
     }
     check_keys(schema, where, {});
-    for (const char* known : {"number", "boolean", "null", "value"}) {
+    for (const char* known : {"boolean", "null", "value"}) {
       if (type == known) return type;
     }
     fail(where, fmt::format("there is no type {}", in_quotes(type)));
@@ -194,24 +214,50 @@ class SchemaConverter {
     return fmt::format("\"\\\"\" {} \"\\\"\"", name);
   }
 
-  // Whole numbers of at most 16 digits, within the bounds that there are.
+  // By its form alone: 30 February is a date.
+  std::string formatted(const SchemaJson& schema, const std::string& where) {
+    const SchemaJson& format = schema["format"];
+    const auto* found =
+        std::find_if(std::begin(kFormats), std::end(kFormats), [&](const auto& row) { return format == row[0]; });
+    if (found == std::end(kFormats)) fail(where, fmt::format("the format {} is not offered", format.dump()));
+    if (schema.contains("pattern")) fail(where, "pattern and format are not offered together");
+    SchemaJson written = schema;
+    written["pattern"] = (*found)[1];
+    return patterned(written, where);
+  }
+
+  // The bounds of numbers are whole numbers of at most 16 digits.
+  static std::optional<std::int64_t> bound(const SchemaJson& schema, const char* key, const std::string& where) {
+    if (!schema.contains(key)) return std::nullopt;
+    const SchemaJson& value = schema[key];
+    const double number = value.is_number() ? value.get<double>() : 0.5;
+    if (number != std::floor(number) || std::fabs(number) > static_cast<double>(kMostInteger)) {
+      fail(where, fmt::format("{} is no integer of at most 16 digits", key));
+    }
+    return static_cast<std::int64_t>(number);
+  }
+
   static std::string integer(const SchemaJson& schema, const std::string& where) {
-    bool bounded = false;
-    const auto bound = [&](const char* key, std::int64_t absent) {
-      if (!schema.contains(key)) return absent;
-      const SchemaJson& value = schema[key];
-      const double number = value.is_number() ? value.get<double>() : 0.5;
-      if (number != std::floor(number) || std::fabs(number) > static_cast<double>(kMostInteger)) {
-        fail(where, fmt::format("{} is no integer of at most 16 digits", key));
-      }
-      bounded = true;
-      return static_cast<std::int64_t>(number);
-    };
-    const std::int64_t least =
-        std::max(bound("minimum", -kMostInteger), bound("exclusiveMinimum", -kMostInteger - 1) + 1);
-    const std::int64_t most = std::min(bound("maximum", kMostInteger), bound("exclusiveMaximum", kMostInteger + 1) - 1);
+    const auto low = bound(schema, "minimum", where), above = bound(schema, "exclusiveMinimum", where);
+    const auto high = bound(schema, "maximum", where), below = bound(schema, "exclusiveMaximum", where);
+    if (!low && !above && !high && !below) return "integer";
+    const std::int64_t least = std::max(low.value_or(-kMostInteger), above.value_or(-kMostInteger - 1) + 1);
+    const std::int64_t most = std::min(high.value_or(kMostInteger), below.value_or(kMostInteger + 1) - 1);
     if (least > most) fail(where, "no integer is within its bounds");
-    return bounded ? integer_range(least, most) : "integer";
+    return integer_range(least, most);
+  }
+
+  static std::string number(const SchemaJson& schema, const std::string& where) {
+    const auto low = bound(schema, "minimum", where), above = bound(schema, "exclusiveMinimum", where);
+    const auto high = bound(schema, "maximum", where), below = bound(schema, "exclusiveMaximum", where);
+    if (!low && !above && !high && !below) return "number";
+    NumberBound least{low.value_or(-kMostInteger)};
+    NumberBound most{high.value_or(kMostInteger)};
+    if (above && *above >= least.value) least = {*above, true};
+    if (below && *below <= most.value) most = {*below, true};
+    const std::string range = least.value > most.value ? "" : number_range(least, most);
+    if (range.empty()) fail(where, "no number is within its bounds");
+    return range;
   }
 
   // -1: no end.

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <lockstep/error.h>
 #include <lockstep/text/grammar.h>
 
@@ -55,6 +57,47 @@ TEST(JsonSchema, RangesOfIntegers) {
              {"0", "-1", "10000000000000000"});
   expect_fit(R"({"type":"integer","exclusiveMaximum":-10})", {"-11", "-9999999999999999"}, {"-10", "-9", "0", "11"});
   expect_fit(R"({"type":["integer","null"],"minimum":5,"maximum":6})", {"5", "6", "null"}, {"4", "7"});
+}
+
+TEST(JsonSchema, RangesOfNumbers) {
+  for (const auto& [least, most] :
+       {std::pair{0, 1}, {0, 0}, {3, 12}, {-4, 3}, {-12, -10}, {-11, 0}, {-1, 1}, {-3, -3}}) {
+    for (const int excluded : {0, 1, 2, 3}) {
+      const bool above = (excluded & 1) != 0;
+      const bool below = (excluded & 2) != 0;
+      const std::string schema =
+          fmt::format(R"({{"type":"number","{}":{},"{}":{}}})", above ? "exclusiveMinimum" : "minimum", least,
+                      below ? "exclusiveMaximum" : "maximum", most);
+      if (least == most && excluded != 0) {
+        EXPECT_THROW(Grammar::from_json_schema(schema), FormatError) << schema;
+        continue;
+      }
+      const Grammar grammar = Grammar::from_json_schema(schema);
+      for (int eighths = -120; eighths <= 120; ++eighths) {
+        const double value = eighths / 8.0;
+        const bool within = (above ? value > least : value >= least) && (below ? value < most : value <= most);
+        ASSERT_EQ(grammar.matches(fmt::format("{}", value == 0 ? 0 : value)), within) << schema << " " << value;
+        ASSERT_EQ(grammar.matches(fmt::format("{:.3f}", value == 0 ? 0 : value)), within) << schema << " " << value;
+      }
+      for (const char* text : {"", "-", "00", "01", "1.", ".5", "+1", "1e0"})
+        EXPECT_FALSE(grammar.matches(text)) << text;
+    }
+  }
+  expect_fit(R"({"type":"number","exclusiveMinimum":0})", {"0.001", "1", "73.5"}, {"0", "0.0", "-1", "-0.5"});
+  expect_fit(R"({"type":["number","null"],"maximum":-2})", {"-2", "-2.5", "-100", "null"}, {"-1.9", "0", "3"});
+}
+
+TEST(JsonSchema, FormatsOfStrings) {
+  const auto of = [](const std::string& format) { return R"({"type":"string","format":")" + format + R"("})"; };
+  expect_fit(of("date"), {R"("2026-11-28")"}, {R"("2026-13-28")", R"("2026-11-32")", R"("26-1-2")", R"("")"});
+  expect_fit(of("time"), {R"("23:59:00Z")", R"("01:02:03.25+05:30")"},
+             {R"("24:00:00Z")", R"("01:02")", R"("01:02:03")"});
+  expect_fit(of("date-time"), {R"("2026-11-28T01:02:03Z")"}, {R"("2026-11-28")", R"("2026-11-28 01:02:03Z")"});
+  expect_fit(of("uuid"), {R"("123e4567-e89b-12d3-a456-426614174000")"}, {R"("123e4567")"});
+  expect_fit(of("ipv4"), {R"("192.168.0.1")", R"("255.255.255.255")"},
+             {R"("256.0.0.1")", R"("1.2.3")", R"("01.2.3.4")"});
+  expect_fit(of("email"), {R"("ada.b@example.org")"}, {R"("ada")", R"("a@b")", R"("@b.org")", R"("a@b..org")"});
+  expect_fit(R"({"anyOf":[{"type":["string","null"],"format":"date"}]})", {"null", R"("2026-11-28")"}, {R"("x")"});
 }
 
 TEST(JsonSchema, Objects) {
@@ -143,6 +186,7 @@ TEST(JsonSchema, Arrays) {
 }
 
 TEST(JsonSchema, ValuesAndChoices) {
+  expect_fit(R"({"allOf":[{"type":"integer"}],"title":"t"})", {"3"}, {"null"});
   expect_fit(R"({"enum":["red","a \"b\"\n\\",3,null,{"x":[1,2]}]})",
              {"\"red\"", R"("a \"b\"\n\\")", "3", "null", R"({"x":[1,2]})"}, {"\"blue\"", "4", "red"});
   expect_fit(R"({"const":"x"})", {"\"x\""}, {"\"y\""});
@@ -181,13 +225,17 @@ TEST(JsonSchema, RefusesByName) {
       {R"({"pattern":"a","minLength":3,"maxLength":2})", "minLength is above maxLength"},
       {R"({"pattern":"(((){1000}){1000}){1000}"})", "needs more than 100000 steps"},
       {R"({"pattern":"^(a?){600}$","maxLength":600})", "needs more than 100000 steps"},
-      {R"({"type":"number","minimum":3})", "\"minimum\" is not offered"},
+      {R"({"type":"number","minimum":3.5})", "minimum is no integer of at most 16 digits"},
+      {R"({"type":"number","minimum":3,"exclusiveMaximum":3})", "no number is within its bounds"},
+      {R"({"type":"number","minimum":3,"maximum":2})", "no number is within its bounds"},
+      {R"({"allOf":[{"type":"number"},{"minimum":2}]})", "allOf is offered of one schema alone"},
       {R"({"type":"integer","minimum":3.5})", "minimum is no integer of at most 16 digits"},
       {R"({"type":"integer","maximum":1e17})", "maximum is no integer of at most 16 digits"},
       {R"({"type":"integer","maximum":"x"})", "maximum is no integer of at most 16 digits"},
       {R"({"type":"integer","minimum":3,"exclusiveMaximum":3})", "no integer is within its bounds"},
-      {R"({"type":"string","format":"date"})", "\"format\" is not offered"},
-      {R"({"allOf":[{}]})", "\"allOf\" is not offered"},
+      {R"({"type":"string","format":"iri"})", "the format \"iri\" is not offered"},
+      {R"({"type":"string","format":"date","pattern":"a"})", "not offered together"},
+      {R"({"allOf":[]})", "allOf is offered of one schema alone"},
       {R"({"properties":{"a":{"type":"text"}}})", "#/properties/a: there is no type \"text\""},
       {R"({"type":"object","properties":{"a":{}},"required":["b"]})", "is required, but no property"},
       {R"({"$ref":"#/$defs/x"})", "there is no \"#/$defs/x\""},
