@@ -314,6 +314,9 @@ Launch ManyAttention::attend(const AttentionRows& keys, const AttentionRows& val
   launch.text.threads = kLaneThreads;
   launch.text.shared = shared();
   add_lanes(launch.text, passes_);
+  // Registers of so wide rows do for one workgroup of a unit, without a bound; those of narrower ones do for three.
+  constexpr int kNarrow = 64;
+  if (width_ > kNarrow && passes_ == 1) launch.text.groups_per_unit = 2;
   launch.groups = limits_.groups_for(units());
   words.move_to(launch);
   return launch;
