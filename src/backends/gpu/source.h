@@ -30,7 +30,8 @@
 //   ASK_FOR(at)              the 128 bytes around place `at`, of EARLY_MEMORY_AT if before AFTER_EARLIER, will be read
 //                            soon, whoever writes them until then; other languages do nothing. Without a semicolon
 //   LOAD_U8/16/32/64(a, i)   element i (int or LONG) of the read-only memory at place a: UINT, 64: ULONG
-//   LOAD_U32_AGAIN(a, i)     the same for memory that the kernel itself writes, 64 alike
+//   LOAD_U32_AGAIN(a, i)     the same for memory that the kernel itself writes, 64 alike; LOAD4_U32_AGAIN(a, i, w) is
+//                            LOAD4_U32 of such, for KernelText::copies: CUDA alone
 //   STORE_U8/16/32/64(a, i, word)
 //   LOAD4_U8/16/32(a, i, w)  4 neighbours, the first at a multiple of 4, into UINT w[4]; STORE4_U8/16/32(a, i, w) alike
 //   LOAD2_U16(a, i, w)       2 neighbours, the first at a multiple of 2

@@ -181,6 +181,31 @@ TEST(GpuRender, LongRowsAreStagedInPartsWhereNothingTellsOfSharedMemory) {
   EXPECT_EQ(parts.body.find("float back"), std::string::npos);
 }
 
+// A prompt's attention is one launch where every unit has a tile of 128 rows, and two workgroups fit a unit.
+TEST(GpuRender, ExactAttentionOfManyRowsIsOneLaunch) {
+  const auto launches = [](std::int64_t rows, std::int64_t width, const RenderLimits& limits) {
+    AttentionKernel kernel;
+    kernel.numerics = Numerics::exact;
+    kernel.causal = true;
+    kernel.sizes = attention_sizes({1, 32, rows, width}, {1, 8, rows, width}, Numerics::exact);
+    kernel.query = {.slot = 0, .dtype = DType::f32, .view = View::contiguous({1, 32, rows, width})};
+    kernel.key = {.slot = 1, .dtype = DType::f32, .view = View::contiguous({1, 8, rows, width})};
+    kernel.value = {.slot = 2, .dtype = DType::f32, .view = View::contiguous({1, 8, rows, width})};
+    kernel.out = 3;
+    return render(kernel, limits).launches;
+  };
+  const RenderLimits limits{.units = 132, .shared_bytes = 227 << 10, .copies_to_shared = true};
+  for (const std::int64_t width : {64, 128}) {
+    const std::vector<Launch> whole = launches(2048, width, limits);
+    ASSERT_EQ(whole.size(), 1u);
+    EXPECT_EQ(whole[0].groups, 2u * 132);
+    EXPECT_LE(2 * (shared_bytes_of(whole[0].text) + 1024), std::size_t{228} << 10);
+    EXPECT_EQ(launches(384, width, limits).size(), 3u);
+    EXPECT_EQ(launches(2048, width, {.units = 132, .shared_bytes = 227 << 10}).size(), 3u);
+  }
+  EXPECT_EQ(launches(2048, 96, limits).size(), 3u);
+}
+
 // A step's products with a matrix in 16 bits stream through shared memory where there is enough of it, and of columns.
 TEST(GpuRender, MatricesOfSixteenBitsStreamWhereTheDeviceCan) {
   const auto product = [](std::int64_t rows, std::int64_t columns, std::int64_t length, DType dtype, int slot = 1) {

@@ -262,6 +262,7 @@ FUNCTION UINT largest_of_4(UINT x) {
   return max(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 #define SUM_OF_2(x) ((x) + __shfl_xor_sync(0xffffffffu, x, 1))
+#define LOAD4_U32_AGAIN(a, i, words4) { uint4 v = *(const uint4*)((const UINT*)(a) + (i)); words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }
 #define COPIES_BEGUN() asm volatile("cp.async.commit_group;" ::: "memory")
 #define COPIES_ARRIVED_BUT(n) asm volatile("cp.async.wait_group " #n ";" ::: "memory")
 #define COPIES_ARRIVED() asm volatile("cp.async.wait_all;" ::: "memory")

@@ -1,10 +1,14 @@
 // Exact attention of many rows that see the keys up to their own, a prompt of a language model (docs/numerics.md
 // section 6): the products are those of contractions by tiles, but for tiles and k that no row of 128 sees, and between
 // them is a launch for softmax. All rows of as many heads as the scores' memory is for are three launches, so that
-// units have enough tiles, where the composition has three for each 128 rows.
+// units have enough tiles, where the composition has three for each 128 rows. Where a device has the form of
+// attention_causal_tiles.cpp, it is one launch.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "backends/gpu/renderer/attention_lanes.h"
+#include "backends/gpu/renderer/attention_rows.h"
 #include "backends/gpu/renderer/fast_parts.h"
 #include "backends/gpu/renderer/kinds.h"
 #include "core/assert.h"
@@ -247,6 +251,7 @@ class CausalAttention {
 Rendered render_causal_attention(const AttentionKernel& kernel, const RenderLimits& limits) {
   LOCKSTEP_ASSERT(kernel.causal && !kernel.gradients && kernel.behind >= 0 && kernel.sizes.keys <= order::kChunk);
   if (limits.threads < kLaneThreads) throw BackendError("exact attention needs workgroups of 256 threads");
+  if (std::optional<Rendered> tiles = render_causal_tiles(kernel, limits)) return std::move(*tiles);
   return CausalAttention(kernel, limits).render();
 }
 

@@ -25,6 +25,9 @@ AttentionRows attention_rows(const Input& input, FastParts& parts);
 /// Attention of one row with a mask where heads that share keys are many, as one launch; nothing where they are few.
 std::optional<Rendered> render_many_attention(const AttentionKernel& kernel, const RenderLimits& limits);
 
+/// Causal attention of many rows as one launch; nothing where tiles of them are few.
+std::optional<Rendered> render_causal_tiles(const AttentionKernel& kernel, const RenderLimits& limits);
+
 }  // namespace gpu
 }  // namespace v0
 }  // namespace lockstep
