@@ -24,6 +24,8 @@ constexpr std::size_t kSegment = 1024;
 constexpr std::size_t kShortSegment = 128;
 // A recording of more is not worth its memory.
 constexpr std::size_t kMostNodes = 100'000;
+// What is made of sources and is no larger is computed once: a kernel would make it anew for each of its readers.
+constexpr std::size_t kFewBytes = 4096;
 // What is read decides something where it is small.
 constexpr std::size_t kMostReadBytes = std::size_t{1} << 20;
 
@@ -191,10 +193,12 @@ std::unique_ptr<Captured> Capture::finish(std::span<const Tensor> outputs) {
     if (form_of(Access::node(output)->op) == Form::view) entry.view = reading.view;
     entry.dtype = output.dtype();
   }
-  // What depends on no input is computed once; a source takes no longer than reading it would.
+  // What depends on no input is computed once; a source, and much that is made of sources alone, takes no longer than
+  // reading it would.
   for (const auto& [address, handle] : constants_) {
     const NodeRef& node = handle->node;
-    if (!node->source && form_of(node->op) != Form::source) compute(node);  // settled: errors are not for later runs
+    const bool takes_long = !node->source || node->bytes() <= kFewBytes;
+    if (takes_long && form_of(node->op) != Form::source) compute(node);  // settled: errors are not for later runs
     const bool has_value = node->ready.load(std::memory_order_acquire);
     if (has_value && node->buffer == nullptr) return nullptr;
     captured->constants_.push_back(handle);

@@ -56,11 +56,12 @@ TEST(Captured, GivesTheBitsOfARecordedRunOnEveryDevice) {
   }
 }
 
-// A source that nobody has computed is no constant of the recording, but part of it, and a flush of the other thread
-// drops what it is made of.
+// A large source that nobody has computed is no constant of the recording, but part of it, and a flush of the other
+// thread drops what it is made of.
 TEST(Captured, ReadsSourcesThatAnotherThreadComputes) {
-  const Tensor x = input({8}, 1);
-  const auto make = [](int i) { return cast(arange(8), DType::f32) * 2.0 + double(i); };
+  constexpr std::int64_t kMany = 2048;
+  const Tensor x = input({kMany}, 1);
+  const auto make = [](int i) { return cast(arange(kMany), DType::f32) * 2.0 + double(i); };
   for (int round = 0; round < 50; ++round) {
     std::vector<Tensor> sources;
     for (int i = 0; i < 64; ++i) sources.push_back(make(i));
@@ -111,6 +112,24 @@ TEST(Captured, MakesNoNodesAndNoPlans) {
   EXPECT_EQ(after.pending, before.pending);
   EXPECT_EQ(after.plans_made, before.plans_made);
   EXPECT_EQ(after.kernels, before.kernels + 1);
+}
+
+// The signs of a rotation, which its kernel reads, are the same in every run.
+TEST(Captured, HasFewElementsThatAreMadeOfSourcesAtHand) {
+  for (const Device device : test_devices()) {
+    const RopeTables tables = rope_tables(3, 8, {}, {.device = device});
+    const TensorsFunction function = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+      return {rope(in[0], tables)};
+    };
+    const auto again = captured(function, {input({2, 3, 8}, 1, device)});
+    ASSERT_NE(again, nullptr) << device.to_string();
+    const Tensor x = input({2, 3, 8}, 2, device);
+    const std::uint64_t before = window_statistics(device).kernels;
+    const auto results = again->run(std::vector<Tensor>{x});
+    EXPECT_EQ(window_statistics(device).kernels, before + 1) << device.to_string();
+    ASSERT_TRUE(results);
+    EXPECT_BITS_EQ((*results)[0].to(Device()), rope(x, tables).to(Device()));
+  }
 }
 
 // More values than one plan takes, of which later pieces read some of earlier ones, and windows that flush themselves.
