@@ -44,7 +44,7 @@ demo() {
 info=$("$bin/lockstep" info --json)
 # No mapfile: macOS has an old bash.
 isas=() devices=()
-while read -r name; do isas+=("$name"); done < <(grep -oE '"available_isas":\[[^]]*\]' <<<"$info" | grep -oE '"(scalar|neon|neon_dot|neon_i8mm|avx2|avx512)"' | tr -d '"')
+while read -r name; do isas+=("$name"); done < <(grep -oE '"available_isas":\[[^]]*\]' <<<"$info" | grep -oE '"(scalar|neon|neon_dot|neon_i8mm|avx2|avx512|amx)"' | tr -d '"')
 while read -r name; do devices+=("$name"); done < <(grep -oE '[{]"device":"[^"]*","description"' <<<"$info" | sed 's/.*"device":"\([^"]*\)".*/\1/')
 
 for isa in "${isas[@]}"; do demo "$isa"; done

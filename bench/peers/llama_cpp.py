@@ -8,7 +8,8 @@
 
 Lockstep's rates are of `lockstep logits`: decoding of 66 tokens less 2 (exact: 18 less 2), a prompt of 384 less 128, in
 chunks of 128, with the head of every position, which llama.cpp leaves out but for the last. Needs: gguf, numpy; to run:
-xllamacpp.
+llama-cpp-python, built from source with GGML_NATIVE=ON (all of the processor's instructions, AMX among them), or else
+xllamacpp, whose wheels have AVX2.
 """
 import json
 import os
@@ -90,7 +91,34 @@ def make(folder):
         writer.close()
 
 
+def prompt_of_128():
+    return [1] + [1000 + 7 * i + int(np.random.default_rng().integers(7)) for i in range(127)]
+
+
+def report(path, prompt_rate, count, rate):
+    print(f"{path}: prompt 128 tokens {prompt_rate:.1f}/s, decoding {count} tokens {rate:.1f}/s", flush=True)
+
+
+def run_llama_cpp_python(llama_cpp, path, count):
+    print(llama_cpp.llama_print_system_info().decode(), file=sys.stderr)
+    model = llama_cpp.Llama(path, n_ctx=512, n_threads=2, n_threads_batch=2, verbose=False)
+    for _ in range(3):  # the first one warms up
+        model.reset()
+        start = time.perf_counter()
+        model.eval(prompt_of_128())
+        middle = time.perf_counter()
+        for i in range(count):
+            model.eval([1000 + i])
+        report(path, 128 / (middle - start), count, count / (time.perf_counter() - middle))
+
+
 def run(path, count):
+    sys.path.pop(0)  # where this file is, which has the module's name
+    try:
+        import llama_cpp
+        return run_llama_cpp_python(llama_cpp, path, count)
+    except ModuleNotFoundError:
+        pass
     import xllamacpp
     parameters = xllamacpp.CommonParams()
     parameters.model.path = path
@@ -101,14 +129,12 @@ def run(path, count):
     parameters.warmup = True
     server = xllamacpp.Server(parameters)
     for _ in range(2):
-        prompt = [1] + [1000 + 7 * i + int(np.random.default_rng().integers(7)) for i in range(127)]
-        answer = server.handle_completions({"prompt": prompt, "max_tokens": count, "temperature": 0, "ignore_eos": True,
-                                            "cache_prompt": False})
+        answer = server.handle_completions({"prompt": prompt_of_128(), "max_tokens": count, "temperature": 0,
+                                            "ignore_eos": True, "cache_prompt": False})
         if isinstance(answer, str):
             answer = json.loads(answer)
         timings = answer["timings"]
-        print(f"{path}: prompt {timings['prompt_n']} tokens {timings['prompt_per_second']:.1f}/s, "
-              f"decoding {timings['predicted_n']} tokens {timings['predicted_per_second']:.1f}/s", flush=True)
+        report(path, timings["prompt_per_second"], timings["predicted_n"], timings["predicted_per_second"])
 
 
 def lockstep_rate(lockstep, model, more, less, *options):

@@ -6,17 +6,30 @@
 #include <lockstep/error.h>
 
 #include "backends/cpu/simd_targets.h"
+#include "core/os_tiles.h"
 
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
+#elif HWY_TARGETS & HWY_AVX3
+#include <cpuid.h>
 #endif
 
 namespace lockstep {
 inline namespace v0 {
 namespace {
+
+#if HWY_TARGETS & HWY_AVX3
+// Tiles of bytes, whose registers the system has to allow besides, and VNNI.
+bool has_amx() {
+  constexpr unsigned kTilesOfBytes = 3u << 24;  // EDX's bits AMX-TILE and AMX-INT8
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTilesOfBytes) == kTilesOfBytes &&
+         __builtin_cpu_supports("avx512vnni") != 0 && os::allow_tiles();
+}
+#endif
 
 std::vector<Isa> detect() {
 #if defined(__aarch64__)
@@ -37,7 +50,10 @@ std::vector<Isa> detect() {
   if ((supported & HWY_AVX2) != 0) isas.push_back(Isa::avx2);
 #endif
 #if HWY_TARGETS & HWY_AVX3
-  if ((supported & HWY_AVX3) != 0) isas.push_back(Isa::avx512);
+  if ((supported & HWY_AVX3) != 0) {
+    isas.push_back(Isa::avx512);
+    if (has_amx()) isas.push_back(Isa::amx);
+  }
 #endif
   return isas;
 #endif
@@ -62,6 +78,7 @@ std::string_view name_of(Isa isa) {
     case Isa::neon_i8mm: return "neon_i8mm";
     case Isa::avx2: return "avx2";
     case Isa::avx512: return "avx512";
+    case Isa::amx: return "amx";
   }
   return "?";
 }

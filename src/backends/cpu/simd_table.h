@@ -52,6 +52,7 @@
 #define LOCKSTEP_TABLE_OF_ISA(Table, function, local) \
   const Table& function(Isa isa) {                    \
     switch (isa) {                                    \
+      case Isa::amx:                                  \
       case Isa::avx512: return N_AVX3::local();       \
       case Isa::avx2: return N_AVX2::local();         \
       default: return HWY_STATIC_DISPATCH(local)();   \

@@ -1,7 +1,9 @@
 // Packed right operands of contractions on the CPU against the reference backend, by equality of bits: every
 // instruction set, the ways that sizes choose between, and views that the graph does not make (fill values, inserted
 // zeros).
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -154,6 +156,32 @@ TEST(PackedContraction, EveryEncodingInBothNumerics) {
             expect_reference_bits(problem);
           }
         }
+      }
+    }
+  }
+}
+
+// Every encoding in units of many rows: tiles of 16 and what is left over, a panel and a part of one, several, an odd
+// number of blocks; among the rows one of zeros and one with a NaN, or all so small that products of scales need care.
+TEST(PackedContraction, ManyRowsInQ8Numerics) {
+#define ENCODING(name, ...) Encoding::name,
+  for (const Encoding encoding : {
+#include <lockstep/encodings.def>
+       }) {
+#undef ENCODING
+    const std::int64_t elements = info_of(encoding).elements;
+    for (const std::int64_t m : {4, 6, 8, 15, 16, 17, 31, 33, 64, 130}) {
+      const std::int64_t n = m == 17 ? 150 : m % 2 == 0 ? 16 : 75;
+      for (const std::int64_t k : {elements, elements == 32 ? std::int64_t{288} : 3 * elements}) {
+        Problem problem({}, m, View::contiguous({n, k}).permuted({1, 0}), n * k);
+        problem.kernel.b_operand.encoding = encoding;
+        problem.kernel.numerics = Numerics::q8;
+        problem.buffers[1] = random_blocks({n, k}, encoding, static_cast<std::uint64_t>(m + n + k), m % 3 == 0);
+        auto* const rows = reinterpret_cast<float*>(problem.buffers[0].data());
+        if (m == 17) std::fill_n(rows + 3 * k, k, 0.0f);
+        if (m == 17) rows[16 * k + k / 2] = std::numeric_limits<float>::quiet_NaN();
+        if (m == 31) std::transform(rows, rows + m * k, rows, [](float x) { return x * 0x1p-124f; });
+        expect_reference_bits(problem);
       }
     }
   }

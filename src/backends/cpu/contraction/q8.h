@@ -50,6 +50,25 @@ struct Q8InPlaceArgs {
   float* results = nullptr;
 };
 
+/// What a panel has of each column.
+struct Q8PanelForm {
+  int zero = 0;          ///< what was added to codes
+  bool nibbles = false;  ///< codes lie two to a byte, code i + 16 above code i
+  bool factors = false, shares = false, offsets = false;
+  bool large = false;  ///< these are of 256 k, else of 32
+  int groups = 1;      ///< of 32 k
+};
+
+/// Results of some rows and panels, over all of k; no product of scales is too small for a normal number. Up to
+/// kQ8RowsTogether rows, the last among them, are read whole.
+struct Q8UnitArgs {
+  const Q8PanelForm* form = nullptr;
+  Q8TileArgs tile;  ///< all rows, and the first panel
+  std::int64_t panels = 0;
+  std::int64_t panel_bytes = 0;  ///< from one panel to the next
+};
+inline constexpr std::int64_t kQ8RowsTogether = 16;
+
 /// One encoding's loops for one instruction set.
 struct Q8Loops {
   int lanes = 1;  ///< columns of a panel
@@ -62,9 +81,13 @@ struct Q8Loops {
   bool (*quantize)(const float* row, std::int64_t blocks, Q8Activations* to) = nullptr;
   void (*multiply)(const Q8TileArgs& args) = nullptr;
   void (*multiply_in_place)(const Q8InPlaceArgs& args) = nullptr;  ///< null: weights are always packed
+  void (*multiply_unit)(const Q8UnitArgs& args) = nullptr;         ///< of more rows than a tile; null: tile by tile
+  Q8PanelForm form{};
 };
 
 const Q8Loops& q8_loops(Encoding encoding, Isa isa);
+/// Those of AMX (q8_amx_kernels.cpp).
+const Q8Loops& q8_amx_loops(Encoding encoding);
 /// Those of NEON with dot products (q8_sdot_kernels.cpp).
 const Q8Loops& q8_sdot_loops(Encoding encoding);
 /// Those with the panels of other contractions, as wide as an instruction set's vectors: only for packing.

@@ -50,6 +50,9 @@ const Q8Loops& q8_loops(Encoding encoding, Isa isa) {
 #if defined(__aarch64__)
   if (isa == Isa::neon_dot || isa == Isa::neon_i8mm) return q8_sdot_loops(encoding);
 #endif
+#if (defined(__x86_64__) || defined(__i386__)) && !defined(LOCKSTEP_SANITIZED)
+  if (isa == Isa::amx) return q8_amx_loops(encoding);
+#endif
   return block_panels(encoding, isa == Isa::avx512 && !has_vnni() ? Isa::avx2 : isa);
 }
 

@@ -225,13 +225,21 @@ template <int kForm> constexpr auto in_place_loop() -> decltype(Q8Loops::multipl
 }
 
 template <int kForm> Q8Loops q8_loops_of() {
+  constexpr Q8Form form = kQ8Forms[kForm];
   return {.lanes = kQ8Lanes,
           .rows = kQ8Rows,
           .panel_bytes = &q8_panel_bytes<kForm>,
           .pack = &q8_pack<kForm>,
           .quantize = &q8_quantize<kForm>,
           .multiply = &q8_multiply<kForm>,
-          .multiply_in_place = in_place_loop<kForm>()};
+          .multiply_in_place = in_place_loop<kForm>(),
+          .form = {.zero = form.zero,
+                   .nibbles = form.nibbles(),
+                   .factors = form.factors,
+                   .shares = form.shares,
+                   .offsets = form.offsets(),
+                   .large = form.large,
+                   .groups = form.groups()}};
 }
 
 using Q8Table = std::array<Q8Loops, std::size(kQ8Forms)>;

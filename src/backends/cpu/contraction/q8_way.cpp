@@ -36,6 +36,7 @@ class Q8Way final : public Way {
         loops_(q8_loops(plan_.column_side.encoding, isa_)),
         f32_(kernel_set(ComputeType::f32, isa_)),
         blocks_(plan_.k / order::kQ8Block),
+        row_stride_(blocks_ | 1),
         panels_(divide_up(plan_.columns, loops_.lanes)),
         panel_bytes_(loops_.panel_bytes(blocks_)) {
     LOCKSTEP_ASSERT(!plan_.swapped && plan_.k % order::kQ8Block == 0);
@@ -83,7 +84,8 @@ class Q8Way final : public Way {
   // All rows of all batches, one after the other.
   const Q8Activations* quantize(const Binding& binding, bool serial, bool& careful) const {
     const std::int64_t count = plan_.batches * plan_.rows;
-    const std::int64_t bytes = count * blocks_ * static_cast<std::int64_t>(sizeof(Q8Activations));
+    const std::int64_t bytes =
+        (count + kQ8RowsTogether - 1) * row_stride_ * static_cast<std::int64_t>(sizeof(Q8Activations));
     auto* const to = reinterpret_cast<Q8Activations*>(SharedPanels::of_this_thread().rows.reserve(bytes));
     const std::int64_t group = f32_.tile_rows;
     const std::int64_t groups = divide_up(plan_.rows, group);
@@ -94,7 +96,7 @@ class Q8Way final : public Way {
                    for (std::int64_t task = begin; task < end; ++task) {
                      const std::int64_t batch = task / groups;
                      const std::int64_t row = task % groups * group;
-                     Q8Activations* const rows = to + (batch * plan_.rows + row) * blocks_;
+                     Q8Activations* const rows = to + (batch * plan_.rows + row) * row_stride_;
                      found |= quantize_rows(binding, batch, row, std::min(group, plan_.rows - row), rows);
                    }
                    if (found) any = true;
@@ -115,7 +117,7 @@ class Q8Way final : public Way {
       Walk walk(geometry.outer, 0);
       for (std::int64_t r = 0; r < count; ++r) {
         walk.seek(row + r);
-        careful |= loops_.quantize(from + walk.position().address, blocks_, to + r * blocks_);
+        careful |= loops_.quantize(from + walk.position().address, blocks_, to + r * row_stride_);
       }
       return careful;
     }
@@ -136,7 +138,7 @@ class Q8Way final : public Way {
       f32_.pack_rows(args);
       for (std::int64_t r = 0; r < count; ++r) {
         for (std::int64_t i = 0; i < args.k_count; ++i) line[i] = workspace.pack.f32_panel[i * f32_.tile_rows + r];
-        careful |= loops_.quantize(line, args.k_count / order::kQ8Block, to + r * blocks_ + k / order::kQ8Block);
+        careful |= loops_.quantize(line, args.k_count / order::kQ8Block, to + r * row_stride_ + k / order::kQ8Block);
       }
     }
     return careful;
@@ -179,7 +181,7 @@ class Q8Way final : public Way {
     for (std::int64_t p = 0; p < panels; ++p) {
       find_columns(block.batch, block.column / loops_.lanes + p, columns);
       for (std::int64_t r = 0; r < block.rows; ++r) {
-        args.row = job.activations + (block.batch * plan_.rows + block.row + r) * blocks_;
+        args.row = job.activations + (block.batch * plan_.rows + block.row + r) * row_stride_;
         args.results = results + r * stride + p * loops_.lanes;
         loops_.multiply_in_place(args);
       }
@@ -196,7 +198,7 @@ class Q8Way final : public Way {
     block.column = panel * loops_.lanes;
     block.columns = std::min(panels * loops_.lanes, plan_.columns - block.column);
     Q8TileArgs args;
-    args.row_stride = blocks_;
+    args.row_stride = row_stride_;
     args.blocks = blocks_;
     args.careful = job.careful;
     args.results_stride = panels * loops_.lanes + 16;
@@ -213,8 +215,16 @@ class Q8Way final : public Way {
       for (std::int64_t p = 0; p < together; ++p) {
         pack_panel(job.binding, batch, panel + begin + p, weights + p * panel_bytes_);
       }
+      if (loops_.multiply_unit != nullptr && block.rows > loops_.rows && !job.careful) {
+        args.rows = job.activations + (batch * plan_.rows + row) * row_stride_;
+        args.row_count = block.rows;
+        args.panel = weights;
+        args.results = results;
+        loops_.multiply_unit({.form = &loops_.form, .tile = args, .panels = panels, .panel_bytes = panel_bytes_});
+        continue;
+      }
       for (std::int64_t r = 0; r < block.rows; r += loops_.rows) {
-        args.rows = job.activations + (batch * plan_.rows + row + r) * blocks_;
+        args.rows = job.activations + (batch * plan_.rows + row + r) * row_stride_;
         args.row_count = std::min<std::int64_t>(loops_.rows, block.rows - r);
         for (std::int64_t p = 0; p < together; ++p) {
           args.panel = weights + p * panel_bytes_;
@@ -229,6 +239,8 @@ class Q8Way final : public Way {
   const Q8Loops& loops_;
   const KernelSet& f32_;
   const std::int64_t blocks_;  ///< of 32 k
+  /// Blocks from one row of activations to the next: odd, so that rows do not fall on the same lines of the cache.
+  const std::int64_t row_stride_;
   const std::int64_t panels_;  ///< of a batch
   const std::int64_t panel_bytes_;
 };
