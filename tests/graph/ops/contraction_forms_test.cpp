@@ -56,6 +56,17 @@ TEST(ContractionForms, MatricesOfEveryShape) {
   }
 }
 
+// A block of k that is not whole at the end, and rows that end within a workgroup.
+TEST(ContractionForms, HalvesTimesAVector) {
+  for (const bool transposed : {false, true}) {
+    SCOPED_TRACE(transposed);
+    same_everywhere([&](Device device) {
+      return matmul(operand({1, 2420, 1112}, transposed, DType::f16, 1, device),
+                    operand({1, 1112, 1}, false, DType::f16, 2, device));
+    });
+  }
+}
+
 // Rows enough for workgroups that have all of k, more of it than they have at once.
 TEST(ContractionForms, MatricesTimesAFewVectors) {
   int seed = 200;

@@ -44,6 +44,23 @@ TEST(TinySums, ProductsOfEveryForm) {
   }
 }
 
+// Rows enough for workgroups that have all of k.
+TEST(TinySums, MatricesTimesAVector) {
+  for (const std::int64_t k : {512, 2104}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      SCOPED_TRACE(std::string(name_of(dtype)) + " " + std::to_string(k));
+      same_everywhere([&](Device device) {
+        return matmul(tiny({2400, k}, -75, -50, 1, device).to(dtype), tiny({k, 1}, -75, -60, 2, device).to(dtype));
+      });
+      same_everywhere([&](Device device) {
+        const Tensor ordinary = random_tensor({2400, k / 2}, DType::f32, 3, device);
+        const Tensor late = cat({ordinary, tiny({2400, k / 2}, -75, -30, 4, device)}, 1).to(dtype);
+        return matmul(random_tensor({1, k}, dtype, 5, device) * 0x1p-60, late.transpose(0, 1));
+      });
+    }
+  }
+}
+
 // Squares of which some, or all, are so small that sums of them could be subnormal.
 TEST(TinySums, SumsOfSquaresInRowsAndColumns) {
   constexpr std::int64_t kSizes[][2] = {{5, 60},   {5, 300},  {3, 1024}, {3, 3000},

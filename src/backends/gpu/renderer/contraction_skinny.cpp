@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "backends/gpu/renderer/contraction.h"
+#include "backends/gpu/renderer/contraction_skinny_near.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -13,6 +14,7 @@ namespace gpu {
 namespace {
 
 constexpr int kMostVectors = 8;
+constexpr int kRowsAhead = 16;           ///< of a matrix whose rows are neighbours in memory
 constexpr int kSkinnyGroupsPerUnit = 2;  ///< for fewer registers a compiler would rather load one after the other
 constexpr std::size_t kSharedOfMore = 64 << 10;  ///< of a workgroup whose threads have 16 blocks
 constexpr int kChainStride = 257;        ///< of chains in shared memory: transposed stores go to different banks
@@ -164,6 +166,10 @@ class SkinnyKernel {
   int k_dim() const { return geometry_.k; }
   int rank() const { return geometry_.shape.rank(); }
   static std::string value(const Side& side, const std::string& word) {
+    // Sums are made canonical at the end: any NaN will do.
+    if (side.input->dtype == DType::f16 && side.input->encoding == Encoding::dense) {
+      return fmt::format("ANY_DECODE_F16({})", word);
+    }
     return decoded(side.input->dtype, word, side.input->canonical);
   }
   // One multiplication of an element of the matrix (m) and of vector v.
@@ -336,8 +342,22 @@ class SkinnyKernel {
     lines_.add("int count = left < {0}({1}) ? int(left) : {1};", index_, kBlock);
     if (guarded_) lines_.add("bool found = small[0] != 0;");
     lines_.add("int at_k = 0;");
-    walk_rows(16);
+    if (comes_ahead()) {
+      lines_.add("ULONG next[{}];", kRowsAhead);
+      load_ahead("");
+    }
+    walk_rows(kRowsAhead);
     walk_rows(1);
+  }
+  // Halves that need no look are multiplied as they come: compilers would then load few of them at once, unless the
+  // next ones are on their way meanwhile.
+  bool comes_ahead() const { return !guarded_ && !limits_.copies_to_shared && matrix_.input->dtype == DType::f16; }
+  void load_ahead(const char* ahead) {
+    lines_.open("if (at_k + {}{} <= count) {{", kRowsAhead, ahead);
+    lines_.add("UNROLL");
+    lines_.add("for (int i = 0; i < {0}; i++) next[i] = LOAD_U64({1}_at, (at + stride * {2}(i)) / {2}(4));", kRowsAhead,
+               matrix_.name, index_);
+    lines_.close();
   }
   // While there are so many elements of k left, whose loads are under way together.
   void walk_rows(int at_once) {
@@ -346,11 +366,20 @@ class SkinnyKernel {
     lines_.add("UNROLL");
     lines_.open("for (int i = 0; i < {}; i++) {{", at_once);
     lines_.add("UINT words[4];");
-    lines_.add("{}({}_at, at, words)", load4_of(matrix_.input->dtype), matrix_.name);
+    const bool ahead = comes_ahead() && at_once == kRowsAhead;
+    if (ahead) {
+      lines_.add("words[0] = UINT(next[i]) & 0xffffu;");
+      lines_.add("words[1] = UINT(next[i]) >> 16;");
+      lines_.add("words[2] = UINT(next[i] >> 32) & 0xffffu;");
+      lines_.add("words[3] = UINT(next[i] >> 48);");
+    } else {
+      lines_.add("{}({}_at, at, words)", load4_of(matrix_.input->dtype), matrix_.name);
+    }
     lines_.add("at += stride;");
     lines_.add("UNROLL");
     lines_.add("for (int q = 0; q < 4; q++) values[i * 4 + q] = {};", value(matrix_, "words[q]"));
     lines_.close();
+    if (ahead) load_ahead(fmt::format(" + {}", kRowsAhead).c_str());
     if (guarded_) {
       lines_.add("UNROLL");
       lines_.add("for (int i = 0; i < {}; i++) found = found || {};", 4 * at_once, is_small("values[i]"));
@@ -481,7 +510,8 @@ bool is_skinny(const ContractionKernel& kernel, const Geometry& geometry) {
 }
 
 Rendered render_skinny(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
-  return SkinnyKernel(kernel, geometry, limits).render();
+  NearSkinnyKernel near(kernel, geometry, limits);
+  return near.has_form() ? near.render() : SkinnyKernel(kernel, geometry, limits).render();
 }
 
 }  // namespace gpu

@@ -165,8 +165,14 @@ void TeamKernel::write_vectors(int phase, const std::vector<Reduction>& reductio
   const char* index = space_.wide ? "LONG" : "int";
   const int last = space_.shape.rank() - 1;
   open_group(computed, stored);
-  const ProgramWriter::Copies taken = phase == 0 ? copied_ : ProgramWriter::Copies();
+  ProgramWriter::Copies taken = phase == 0 ? copied_ : ProgramWriter::Copies();
   writer_.take_copies(lines_, copied_at(), taken);
+  for (const int i : ahead_) {
+    lines_.add("UINT in{}_words[{}];", i, width_);
+    lines_.add("UNROLL");
+    lines_.add("for (int q = 0; q < {0}; q++) in{1}_words[q] = ahead{1}[s * {0} + q];", width_, i);
+    taken.emplace(i, "");
+  }
   writer_.load_vectors(lines_, "v", first_of_group(), computed, stored, taken);
   take_staged(phase);
   std::vector<SharedArray> stages;
@@ -272,6 +278,8 @@ void TeamKernel::write_phase(int phase) {
       if (reduction.is_ordered()) reduction.start_chain(lines_, is_guarded(reduction.operand_type(), limits_));
     }
   }
+  ahead_.clear();
+  if (sums_steps) load_ahead(phase);
   const auto steps = [&] {
     lines_.add("{}", steps_ * width_ * static_cast<int>(computed.size()) <= 256 || holds_ ? "UNROLL" : "UNROLL_BY(4)");
     lines_.open("for (int s = 0; s < {}; s++) {{", steps_);
@@ -298,6 +306,24 @@ void TeamKernel::write_phase(int phase) {
   for (const Reduction& reduction : reductions) {
     reduction.finish(lines_, width_ > 1 && reduction.is_ordered() ? "_sum" : "", "length == 0");
   }
+}
+
+void TeamKernel::load_ahead(int phase) {
+  std::set<int> loads = computed_[static_cast<std::size_t>(phase)];
+  ahead_ = writer_.vector_inputs_by_row(loads);
+  if (ahead_.empty()) return;
+  std::erase_if(loads, [&](int i) { return !loads_input(i) || !ahead_.contains(code(i).index); });
+  for (const int i : ahead_) lines_.add("UINT ahead{}[{}];", i, steps_ * width_);
+  lines_.add("UNROLL");
+  lines_.open("for (int s = 0; s < {}; s++) {{", steps_);
+  open_group(loads, {});
+  writer_.load_vectors(lines_, "v", first_of_group(), loads, {}, {});
+  for (const int i : ahead_) {
+    lines_.add("UNROLL");
+    lines_.add("for (int q = 0; q < {0}; q++) ahead{1}[s * {0} + q] = in{1}_words[q];", width_, i);
+  }
+  if (!full_) lines_.close();
+  lines_.close();
 }
 
 void TeamKernel::chain_step(const std::vector<Reduction>& reductions) {

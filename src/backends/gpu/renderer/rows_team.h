@@ -163,6 +163,9 @@ class TeamKernel {
 
   void write_phase(int phase);
 
+  // Loads do not pass barriers: what all steps of a phase read of a row is on its way before the first one.
+  void load_ahead(int phase);
+
   // Adds what a step has staged.
   void chain_step(const std::vector<Reduction>& reductions);
 
@@ -197,6 +200,7 @@ class TeamKernel {
   bool staged_ = false;
   bool by_steps_ = false;  ///< what is staged is summed after every step, so that it takes little shared memory
   bool holds_ = false;
+  std::set<int> ahead_;  ///< inputs whose words the steps of a phase take from registers
 };
 
 }  // namespace gpu
