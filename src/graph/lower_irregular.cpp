@@ -133,6 +133,7 @@ class IrregularLowering {
     kernel.value = input(2);
     kernel.sizes = attention_sizes(kernel.query.view.shape, kernel.key.view.shape, attend.numerics);
     kernel.masked = attend.masked;
+    kernel.finite_padding = attend.finite_padding;
     if (attend.masked) kernel.mask = input(3);
     if (attend.gradients) {
       const Input made = input(3);

@@ -299,18 +299,20 @@ struct Fourier {
 struct Attend {
   Numerics numerics = Numerics::fast;
   bool gradients = false;
-  bool causal = false;      ///< query i sees the keys up to i + behind; masked: what is behind the last seen is finite
-  bool masked = false;      ///< keys are hidden by a fourth input
-  std::int64_t behind = 0;  ///< 0, or keys - rows; exact: any from 0 on
-  Scalar scale;             ///< f32: of the scores
+  bool causal = false;          ///< query i sees the keys up to i + behind
+  bool masked = false;          ///< keys are hidden by a fourth input
+  bool finite_padding = false;  ///< masked: values behind the last key that is seen are finite
+  std::int64_t behind = 0;      ///< causal: 0, or keys - rows; exact: any from 0 on
+  Scalar scale;                 ///< f32: of the scores
 
   static constexpr Traits traits{.form = Form::irregular,
                                  .reads_anywhere = kAllOperands,
                                  .reads_packed = 0,
                                  .is_trivial = false,
                                  .checks_index = false};
-  static constexpr std::tuple fields{key(&Attend::numerics), key(&Attend::gradients), key(&Attend::causal),
-                                     key(&Attend::masked),   key(&Attend::behind),    bound(&Attend::scale)};
+  static constexpr std::tuple fields{key(&Attend::numerics), key(&Attend::gradients),      key(&Attend::causal),
+                                     key(&Attend::masked),   key(&Attend::finite_padding), key(&Attend::behind),
+                                     bound(&Attend::scale)};
   static const char* op_name() { return "attention"; }
   static Results results() { return Results::mixed; }
   static bool is_cheap() { return false; }

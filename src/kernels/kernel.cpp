@@ -109,7 +109,8 @@ std::string describe(const AttentionKernel& kernel) {
   const AttentionSizes& sizes = kernel.sizes;
   return "attention" + rows_by({sizes.batches, sizes.heads, sizes.rows}, sizes.keys) + "x" +
          std::to_string(sizes.width) + (kernel.causal ? " causal" : "") + (kernel.masked ? " masked" : "") +
-         (kernel.gradients ? " gradients" : "") + (kernel.numerics == Numerics::blocked ? " blocked" : "");
+         (kernel.finite_padding ? " padded" : "") + (kernel.gradients ? " gradients" : "") +
+         (kernel.numerics == Numerics::blocked ? " blocked" : "");
 }
 
 std::string describe(const RecurrenceKernel& kernel) {

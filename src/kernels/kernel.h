@@ -304,15 +304,16 @@ struct AttentionKernel {
   Numerics numerics = Numerics::fast;
   AttentionSizes sizes;
   bool gradients = false;
-  bool causal = false;      ///< query i sees the keys up to i + behind; masked: what is behind the last seen is finite
-  std::int64_t behind = 0;  ///< 0, or keys - rows; exact: any from 0 on
-  int scale = 0;            ///< parameter, f32: of the scores
-  Input query, key, value;  ///< of one dtype: f32 (exact), or of 16 bits; over (batches, heads, positions, width)
-  bool masked = false;      ///< exact, one row: the keys for which `mask` has false are hidden
-  Input mask;               ///< bool, over (batches, heads, rows, keys)
-  int made = -1;            ///< gradients: slot of what the forward kernel made
-  Input upstream;           ///< gradients: as the query
-  int out = 0;              ///< slot: AttentionSizes::made(), or gradients()
+  bool causal = false;          ///< query i sees the keys up to i + behind
+  std::int64_t behind = 0;      ///< causal: 0, or keys - rows; exact: any from 0 on
+  int scale = 0;                ///< parameter, f32: of the scores
+  Input query, key, value;      ///< of one dtype: f32 (exact), or of 16 bits; over (batches, heads, positions, width)
+  bool masked = false;          ///< exact, one row: the keys for which `mask` has false are hidden
+  bool finite_padding = false;  ///< masked: values behind the last key that is seen are finite
+  Input mask;                   ///< bool, over (batches, heads, rows, keys)
+  int made = -1;                ///< gradients: slot of what the forward kernel made
+  Input upstream;               ///< gradients: as the query
+  int out = 0;                  ///< slot: AttentionSizes::made(), or gradients()
 };
 
 /// `int8_lstm`: as com.microsoft.DynamicQuantizeLSTM has it. In each step the hidden states of the whole batch become

@@ -67,7 +67,7 @@ Tensor part_of_fused(const AttentionCall& call, const Tensor& made, std::int64_t
                      made.dtype());
 }
 
-thread_local constinit bool is_finite_behind = false;
+thread_local constinit bool is_finite_padding = false;
 
 // Who watches kernels, or writes them to a file, sees the composition, which every device has.
 bool is_plain_exact(const AttentionCall& call) {
@@ -138,12 +138,12 @@ bool is_fused_step(const AttentionCall& call) {
          backend_of(call.query.device()).has_masked_attention();
 }
 
-FiniteBehind::FiniteBehind() : before_(std::exchange(is_finite_behind, true)) {}
-FiniteBehind::~FiniteBehind() {
-  is_finite_behind = before_;
+FinitePadding::FinitePadding() : before_(std::exchange(is_finite_padding, true)) {}
+FinitePadding::~FinitePadding() {
+  is_finite_padding = before_;
 }
-bool FiniteBehind::is_promised() {
-  return is_finite_behind;
+bool FinitePadding::is_promised() {
+  return is_finite_padding;
 }
 
 Tensor fused_attention_step(const AttentionCall& call) {

@@ -22,14 +22,14 @@ std::pair<Tensor, Tensor> fused_attention(const AttentionCall& call);
 
 /// Whether the device has all of a step as one kernel: one row, and a mask that hides keys.
 bool is_fused_step(const AttentionCall& call);
-/// While one lives, calls of this thread promise: values behind the last key that a row sees by its mask of bools are
-/// finite, as those in a text's memory with room for more are. So they need not be read.
-class FiniteBehind {
+/// While one lives, calls of this thread promise: padding, the values behind the last key that a row sees by its mask
+/// of bools, is finite, as in a text's memory with room for more. So it need not be read.
+class FinitePadding {
  public:
-  FiniteBehind();
-  ~FiniteBehind();
-  FiniteBehind(const FiniteBehind&) = delete;
-  FiniteBehind& operator=(const FiniteBehind&) = delete;
+  FinitePadding();
+  ~FinitePadding();
+  FinitePadding(const FinitePadding&) = delete;
+  FinitePadding& operator=(const FinitePadding&) = delete;
   static bool is_promised();
 
  private:

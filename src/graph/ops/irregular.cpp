@@ -84,7 +84,10 @@ Tensor fourier(FourierKind kind, std::int64_t n, double scale, const Tensor& x, 
 Tensor attend(Numerics numerics, const Tensor& query, const Tensor& key, const Tensor& value,
               std::optional<std::int64_t> behind, double scale) {
   const AttentionSizes sizes = attention_sizes(query.shape(), key.shape(), numerics);
-  return make(Attend{numerics, false, behind.has_value(), false, behind.value_or(0), {element_bits(scale, DType::f32)}},
+  return make(Attend{.numerics = numerics,
+                     .causal = behind.has_value(),
+                     .behind = behind.value_or(0),
+                     .scale = {element_bits(scale, DType::f32)}},
               {node_of(query), node_of(key), node_of(value)}, {sizes.made()}, query.dtype());
 }
 
@@ -93,8 +96,8 @@ Tensor attend_masked(const Tensor& query, const Tensor& key, const Tensor& value
   LOCKSTEP_ASSERT(sizes.rows == 1 && mask.shape() == Shape({sizes.batches, sizes.heads, sizes.rows, sizes.keys}) &&
                   mask.dtype() == DType::boolean);
   return make(Attend{.numerics = Numerics::exact,
-                     .causal = FiniteBehind::is_promised(),
                      .masked = true,
+                     .finite_padding = FinitePadding::is_promised(),
                      .scale = {element_bits(scale, DType::f32)}},
               {node_of(query), node_of(key), node_of(value), node_of(mask)}, {sizes.made()}, query.dtype());
 }
@@ -103,7 +106,11 @@ Tensor attend_gradients(Numerics numerics, const Tensor& query, const Tensor& ke
                         const Tensor& made, const Tensor& upstream, std::optional<std::int64_t> behind, double scale) {
   const AttentionSizes sizes = attention_sizes(query.shape(), key.shape(), numerics);
   LOCKSTEP_ASSERT(made.shape() == Shape{sizes.made()} && upstream.shape() == query.shape());
-  return make(Attend{numerics, true, behind.has_value(), false, behind.value_or(0), {element_bits(scale, DType::f32)}},
+  return make(Attend{.numerics = numerics,
+                     .gradients = true,
+                     .causal = behind.has_value(),
+                     .behind = behind.value_or(0),
+                     .scale = {element_bits(scale, DType::f32)}},
               {node_of(query), node_of(key), node_of(value), node_of(made), node_of(upstream)}, {sizes.gradients()},
               query.dtype());
 }

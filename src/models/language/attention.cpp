@@ -210,7 +210,7 @@ Tensor Attention::attend_rows(const Heads& heads, BandPlaces& places) const {
   options.softcap = config_.softcap;
   if (config_.sinks) return attend_with_sinks(heads, places.visible(window_), options);
   options.mask = places.visible(window_);
-  const graph::FiniteBehind zeros_behind;  // HeldHeads
+  const graph::FinitePadding zeros;  // HeldHeads
   return scaled_dot_product_attention(heads.query, heads.key, heads.value, options);
 }
 

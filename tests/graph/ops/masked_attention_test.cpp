@@ -91,8 +91,8 @@ TEST(MaskedAttention, ManyTexts) {
   for (const DType dtype : {DType::f16, DType::bf16}) expect_steps({67, 8, 4, 256, 32}, false, std::nullopt, dtype);
 }
 
-// With the promise of FiniteBehind nobody reads what it is about; the bits are the same.
-TEST(MaskedAttention, ManyTextsWithFiniteValuesBehind) {
+// Padding that is promised to be finite is not read; the bits are the same.
+TEST(MaskedAttention, ManyTextsWithFinitePadding) {
   const NoGrad no_gradients;
   const auto attend = [](Device device, const StepSizes& s, DType dtype, double behind) {
     AttentionOptions options;
@@ -104,7 +104,7 @@ TEST(MaskedAttention, ManyTextsWithFiniteValuesBehind) {
     };
     // Vectors of 4 values of keys are read as a whole.
     const Tensor values = where(seen_keys(s.batches, s.keys, 4).transpose(2, 3), rows(3), behind);
-    const graph::FiniteBehind promise;
+    const graph::FinitePadding promise;
     return scaled_dot_product_attention(numbers({s.batches, s.heads, 1, s.width}, 1, false, dtype).to(device),
                                         rows(2).to(dtype).to(device), values.to(dtype).to(device), options);
   };

@@ -103,7 +103,7 @@ void ManyAttention::find_seen(Lines& lines, Words& words) const {
   lines.close();
   join_lanes(lines, 1, "last", "LARGER");
   lines.add("int seen_end = int(last[0]);");
-  if (kernel_.causal) {
+  if (kernel_.finite_padding) {
     lines.add("int read_end = seen_end + 3 & -4;");
   } else {
     lines.add("int read_end = keys;");
@@ -184,7 +184,7 @@ void ManyAttention::score(Lines& lines, Words& words, const AttentionRows& keys,
   lines.add("BARRIER();");
   lines.close();
   lines.add("int scored_end = seen_end + {} & {};", kStageKeys - 1, -kStageKeys);
-  if (!kernel_.causal) {
+  if (!kernel_.finite_padding) {
     // Behind, weights are zeros, which meet values that may be anything.
     lines.open("if (seen_end == 0) {{");
     load_stage(lines, words, values, "value", "0");
