@@ -136,10 +136,6 @@ check_linker_flag(CXX -Wl,--gc-sections LOCKSTEP_LINKER_DROPS)
 if(LOCKSTEP_LINKER_DROPS)
   list(APPEND lockstep_link_flags -Wl,--gc-sections)  # instances of templates that nobody calls
 endif()
-check_linker_flag(CXX -Wl,-z,noseparate-code LOCKSTEP_LINKER_JOINS)
-if(LOCKSTEP_LINKER_JOINS)
-  list(APPEND lockstep_link_flags -Wl,-z,noseparate-code)  # no empty pages between code and constants
-endif()
 check_linker_flag(CXX -Wl,-z,pack-relative-relocs LOCKSTEP_LINKER_PACKS)
 check_cxx_source_compiles("
 #include <features.h>
