@@ -137,6 +137,10 @@ void write_result(Lines& lines, Words& words, ProgramWriter& writer, const Contr
 /// A matrix times up to 8 vectors.
 bool is_skinny(const ContractionKernel& kernel, const Geometry& geometry);
 Rendered render_skinny(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits);
+/// The same of one vector, for devices whose workgroups have little shared memory; none for others, and where rows do
+/// not lie as it reads them.
+std::optional<Rendered> render_near_skinny(const ContractionKernel& kernel, const Geometry& geometry,
+                                           const RenderLimits& limits);
 /// A few rows times a matrix of 16-bit elements, which is contiguous along k; none where there is too much of anything,
 /// or the device is none that this is for.
 std::optional<Rendered> render_streamed(const ContractionKernel& kernel, const Geometry& geometry,

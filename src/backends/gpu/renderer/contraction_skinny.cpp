@@ -4,9 +4,9 @@
 // finishes their results. Else block results go to scratch memory, and render_sums adds them.
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "backends/gpu/renderer/contraction.h"
-#include "backends/gpu/renderer/contraction_skinny_near.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -510,8 +510,8 @@ bool is_skinny(const ContractionKernel& kernel, const Geometry& geometry) {
 }
 
 Rendered render_skinny(const ContractionKernel& kernel, const Geometry& geometry, const RenderLimits& limits) {
-  NearSkinnyKernel near(kernel, geometry, limits);
-  return near.has_form() ? near.render() : SkinnyKernel(kernel, geometry, limits).render();
+  if (std::optional<Rendered> near = render_near_skinny(kernel, geometry, limits)) return std::move(*near);
+  return SkinnyKernel(kernel, geometry, limits).render();
 }
 
 }  // namespace gpu

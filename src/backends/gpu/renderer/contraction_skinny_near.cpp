@@ -1,15 +1,15 @@
-// A matrix times one vector for devices whose workgroups have little shared memory (contraction_skinny.cpp includes
-// it): each 32 threads that are near each other have a block of k of 32 rows, bring them to their own part of shared
-// memory, whole lines of 128 bytes at a time, and wait for nobody else before the results of several blocks are added.
-#pragma once
-
+// A matrix times one vector for devices whose workgroups have little shared memory: each 32 threads that are near each
+// other have a block of k of 32 rows, bring them to their own part of shared memory, whole lines of 128 bytes at a
+// time, and wait for nobody else before the results of several blocks are added.
 #include <algorithm>
+#include <optional>
 
 #include "backends/gpu/renderer/contraction.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace gpu {
+namespace {
 
 class NearSkinnyKernel {
  public:
@@ -276,6 +276,15 @@ class NearSkinnyKernel {
   int kept_ = 1;
   int step_ = 32;  ///< of k in shared memory at once, in words
 };
+
+}  // namespace
+
+std::optional<Rendered> render_near_skinny(const ContractionKernel& kernel, const Geometry& geometry,
+                                           const RenderLimits& limits) {
+  NearSkinnyKernel near(kernel, geometry, limits);
+  if (!near.has_form()) return std::nullopt;
+  return near.render();
+}
 
 }  // namespace gpu
 }  // namespace v0
