@@ -171,6 +171,16 @@ TEST(RowEdges, SoftmaxOfRowsWithAndWithoutALargest) {
       std::fill(row(5), row(6), -0.0F);
       row(6)[0] = row(6)[n / 2] = kInfinity;
       same_words([&](Device device) { return softmax(Tensor::from(values, {8, n}, device).to(dtype).eval(), -1); });
+      // Without a sum, which NaN would pass through anyway.
+      same_words([&](Device device) {
+        const Tensor x = Tensor::from(values, {8, n}, device).to(dtype).eval();
+        const Tensor largest = amax(x, {1}, true);
+        return exp(x - where(isfinite(largest), largest, 0.0));
+      });
+      same_words([&](Device device) {
+        const Tensor x = Tensor::from(values, {8, n}, device).to(dtype).eval();
+        return exp(x - amax(x, {1}, true)) + exp(amin(x, {1}, true) - x);
+      });
     }
   }
 }
