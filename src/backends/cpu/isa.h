@@ -12,7 +12,7 @@ inline namespace v0 {
 
 /// In ascending order of preference. Sets without a native fma have no variant of their own: they run `scalar`.
 /// neon_dot and neon_i8mm are neon but for products of bytes (`sdot`; `smmla` besides): in q8 and in blocked numerics.
-/// amx is avx512, with VNNI, but for products of many rows in q8 numerics, by tiles of bytes.
+/// amx is avx512, with VNNI, but for products of many rows in q8 and in blocked numerics, by tiles of bytes.
 enum class Isa : std::uint8_t { scalar, neon, neon_dot, neon_i8mm, avx2, avx512, amx };
 inline constexpr Isa kIsas[] = {Isa::scalar, Isa::neon,   Isa::neon_dot, Isa::neon_i8mm,
                                 Isa::avx2,   Isa::avx512, Isa::amx};

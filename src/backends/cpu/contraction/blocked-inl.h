@@ -31,25 +31,29 @@ enum class BlockedForm : std::uint8_t {
   dot_rows,
   dot_columns,
   matrix_rows,
-  matrix_columns
+  matrix_columns,
+  tile_rows,
+  tile_columns
 };
 constexpr bool is_of_rows(BlockedForm form) {
   return form == BlockedForm::word_rows || form == BlockedForm::vnni_rows || form == BlockedForm::dot_rows ||
-         form == BlockedForm::matrix_rows;
+         form == BlockedForm::matrix_rows || form == BlockedForm::tile_rows;
 }
 /// How many neighbours along k lie together in a panel of bytes; 0: in one of words or vnni.
 constexpr int bytes_together(BlockedForm form) {
   switch (form) {
     case BlockedForm::dot_rows:
-    case BlockedForm::dot_columns: return 4;
+    case BlockedForm::dot_columns:
+    case BlockedForm::tile_columns: return 4;
     case BlockedForm::matrix_rows:
     case BlockedForm::matrix_columns: return 8;
+    case BlockedForm::tile_rows: return 64;
     default: return 0;
   }
 }
 /// As many k as a panel of a shared block of so many has.
 template <BlockedForm kForm> constexpr std::int64_t filled_up(std::int64_t count) {
-  constexpr std::int64_t kTogether = bytes_together(kForm) == 8 ? 8 : 4;
+  constexpr std::int64_t kTogether = kForm == BlockedForm::tile_columns ? 64 : std::max(bytes_together(kForm), 4);
   return (count + kTogether - 1) / kTogether * kTogether;
 }
 
@@ -65,6 +69,17 @@ template <BlockedForm kForm, int kWidth> struct BlockedParts {
         end(extra + (kForm == BlockedForm::vnni_columns ? kWidth : 0)) {}
   std::int64_t second, scales, extra, end;
 };
+
+/// Words per lane of a panel that holds `k` of one canonical block.
+template <typename Tiles> std::int64_t blocked_panel_words(std::int64_t k) {
+  constexpr BlockedForm kRows = Tiles::kRowForm, kColumns = Tiles::kColumnForm;
+  const auto words = [](std::int64_t count) {
+    return std::max(BlockedParts<kRows, 1>(filled_up<kRows>(count)).end,
+                    BlockedParts<kColumns, 1>(filled_up<kColumns>(count)).end);
+  };
+  const std::int64_t rest = k % order::kSharedBlock;
+  return k / order::kSharedBlock * words(order::kSharedBlock) + (rest == 0 ? 0 : words(rest));
+}
 
 // The block's words from its f32 panel [k][lane]. Bits of magnitudes order as these do.
 template <BlockedForm kForm, int kWidth>
@@ -162,7 +177,6 @@ inline constexpr Isa kIsaOfTarget = HWY_TARGET == HWY_AVX3   ? Isa::avx512
 
 /// Fills panels as pack of packing-inl.h does, through f32.
 template <BlockedForm kForm, int kWidth> void pack_blocked(const PackArgs& args) {
-  constexpr bool kRows = is_of_rows(kForm);
   const KernelSet& f32 = kernel_sets(kIsaOfTarget).f32;
   auto* to = static_cast<std::int32_t*>(args.panels);
   PackArgs part = args;
@@ -172,7 +186,7 @@ template <BlockedForm kForm, int kWidth> void pack_blocked(const PackArgs& args)
   for (std::int64_t o = 0; o < args.outer_count; o += kWidth, to += args.panel_stride) {
     part.outer_begin = args.outer_begin + o;
     part.outer_count = std::min<std::int64_t>(kWidth, args.outer_count - o);
-    (kRows ? f32.pack_rows : f32.pack_columns)(part);
+    (kWidth == kTileColumns<float> ? f32.pack_columns : f32.pack_rows)(part);
     std::int32_t* next = to;
     for (std::int64_t k = 0; k < args.k_count; k += order::kSharedBlock) {
       const std::int64_t count = std::min<std::int64_t>(order::kSharedBlock, args.k_count - k);
@@ -187,6 +201,7 @@ struct BlockedTileArgs {
   const std::int32_t* rows;  ///< the block's words, from the first row of the tile on
   const std::int32_t* columns;
   std::int64_t row;  ///< the first one's place in its panel
+  std::int64_t row_count;
   std::int64_t k;    ///< filled up
   float* results;
   std::int64_t stride;
@@ -235,7 +250,6 @@ inline void finish_tile(float* results, std::int64_t stride, std::int64_t rows, 
 
 // Half a panel of rows (a quarter on NEON): two accumulators per result, and what multiplies.
 inline constexpr int kBlockedRows = HWY_TARGET == HWY_NEON ? kTileRows / 4 : kTileRows / 2;
-static_assert(kTileRows % kBlockedRows == 0);
 
 template <int kRows, int kVectors> HWY_NOINLINE void word_tile(const BlockedTileArgs& args) {
   constexpr int kWidth = kTileColumns<float>;
@@ -300,9 +314,14 @@ inline void finish_tile(float* results, std::int64_t stride, std::int64_t rows, 
 
 using BlockedTile = void (*)(const BlockedTileArgs&);
 
+// What tiles need of the processor while they multiply: of these forms nothing.
+struct NoState {};
+
 struct WordTiles {
+  using State = NoState;
   static constexpr BlockedForm kRowForm = BlockedForm::word_rows;
   static constexpr BlockedForm kColumnForm = BlockedForm::word_columns;
+  static constexpr int kPanelRows = kTileRows;
   static constexpr int kRows = kBlockedRows;
   template <int kVectors, int... kRowsMinusOne>
   static BlockedTile of(std::int64_t rows, std::integer_sequence<int, kRowsMinusOne...>) {
@@ -325,11 +344,12 @@ void blocked_tile(const std::int32_t* rows, std::int64_t row, std::int64_t row_c
     tile({.rows = rows + row,
           .columns = columns,
           .row = row,
+          .row_count = row_count,
           .k = filled,
           .results = results,
           .stride = stride,
           .first = first});
-    rows += BlockedParts<Tiles::kRowForm, kTileRows>(filled).end;
+    rows += BlockedParts<Tiles::kRowForm, Tiles::kPanelRows>(filled).end;
     columns += BlockedParts<Tiles::kColumnForm, kTileColumns<float>>(filled).end;
     first = false;
   }
@@ -341,17 +361,20 @@ void blocked_tile(const std::int32_t* rows, std::int64_t row, std::int64_t row_c
 
 template <typename Tiles> void multiply_blocked(const MultiplyArgs& args) {
   constexpr int kWidth = kTileColumns<float>;
+  constexpr int kPanelRows = Tiles::kPanelRows;
+  static_assert(kPanelRows % Tiles::kRows == 0);
+  [[maybe_unused]] const typename Tiles::State state;
   float* const results = static_cast<float*>(args.results);
   for (std::int64_t row = 0; row < args.rows; row += Tiles::kRows) {
     const std::int64_t rows = std::min<std::int64_t>(Tiles::kRows, args.rows - row);
-    const auto* a = static_cast<const std::int32_t*>(args.row_panels) + row / kTileRows * args.row_panel_stride;
+    const auto* a = static_cast<const std::int32_t*>(args.row_panels) + row / kPanelRows * args.row_panel_stride;
     const auto* b = static_cast<const std::int32_t*>(args.column_panels);
     for (std::int64_t column = 0; column < args.columns; column += kWidth, b += args.column_panel_stride) {
       const std::int64_t columns = std::min<std::int64_t>(kWidth, args.columns - column);
       const std::int64_t vectors = (columns + kLanes<float> - 1) / kLanes<float>;
       float* const to = results + row * args.results_stride + column;
       if (args.padded || columns == vectors * kLanes<float>) {
-        blocked_tile<Tiles>(a, row % kTileRows, rows, b, vectors, to, args.results_stride, args);
+        blocked_tile<Tiles>(a, row % kPanelRows, rows, b, vectors, to, args.results_stride, args);
         continue;
       }
       alignas(64) float local[Tiles::kRows * kWidth] = {};
@@ -359,7 +382,7 @@ template <typename Tiles> void multiply_blocked(const MultiplyArgs& args) {
       if (!args.first) {
         for (std::int64_t r = 0; r < rows; ++r) std::memcpy(local + r * kWidth, to + r * args.results_stride, bytes);
       }
-      blocked_tile<Tiles>(a, row % kTileRows, rows, b, vectors, local, kWidth, args);
+      blocked_tile<Tiles>(a, row % kPanelRows, rows, b, vectors, local, kWidth, args);
       for (std::int64_t r = 0; r < rows; ++r) std::memcpy(to + r * args.results_stride, local + r * kWidth, bytes);
     }
   }
@@ -367,11 +390,11 @@ template <typename Tiles> void multiply_blocked(const MultiplyArgs& args) {
 
 template <typename Tiles> constexpr KernelSet blocked_kernels_of() {
   return {.lanes = kLanes<float>,
-          .tile_rows = kTileRows,
+          .tile_rows = Tiles::kPanelRows,
           .tile_columns = kTileColumns<float>,
           .element_size = sizeof(float),
-          .panel_words = &blocked_panel_words,
-          .pack_rows = &pack_blocked<Tiles::kRowForm, kTileRows>,
+          .panel_words = &blocked_panel_words<Tiles>,
+          .pack_rows = &pack_blocked<Tiles::kRowForm, Tiles::kPanelRows>,
           .pack_columns = &pack_blocked<Tiles::kColumnForm, kTileColumns<float>>,
           .multiply = &multiply_blocked<Tiles>};
 }

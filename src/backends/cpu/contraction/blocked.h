@@ -8,12 +8,13 @@
 //   vnni    AVX-512 VNNI: S mod 2^32 by 16-bit multiply-adds, and sum h h by 8-bit ones, a quarter of the bytes of f32.
 //           What they differ by, S - 2^14 sum h h, fits 32 bits, so that its value mod 2^32 is its value:
 //           P = (sum h h << 7) + ((S - (sum h h << 14) + 64) >> 7)
-//   bytes   NEON's products of signed bytes, of both operands' h and l:
+//   bytes   products of signed bytes by NEON or AMX, of both operands' h and l:
 //           P = (sum h h << 7) + (sum h l + sum l h) + ((sum l l + 64) >> 7)
 // A panel holds, for each block of kSharedBlock k: pairs [k / 2][lane] of 16 bits; then, for rows in words, pairs of
 // the low digits, in vnni quads [k / 4][lane] of 8 bits; f32 scales [lane]; in vnni for columns i32 [lane], which make
 // up for the 128 that 8-bit digits of rows are raised by. Of bytes: digits h, then l, and scales; four neighbours along
-// k of a lane together for `sdot`, eight for `smmla`. k is filled up to a multiple of 4, or 8, with zeros.
+// k of a lane together for `sdot`, eight for `smmla`, 64 of rows and four of columns for AMX's tiles. k is filled up to
+// a multiple of 4, or 8, or 64, with zeros.
 #pragma once
 
 #include <algorithm>
@@ -26,13 +27,9 @@ namespace lockstep {
 inline namespace v0 {
 namespace contraction {
 
-/// The kernels of blocked contractions. Where the instruction set is AVX-512 without VNNI: those of AVX2.
-const KernelSet& blocked_kernel_set(Isa isa);
-
-/// Words of 4 bytes per lane of a panel that holds `k` of one canonical block.
-constexpr std::int64_t blocked_panel_words(std::int64_t k) {
-  return (k + 3) / 4 * 4 + 2 * ((k + order::kSharedBlock - 1) / order::kSharedBlock);
-}
+/// The kernels of blocked contractions of (m, k) and (k, n). Where the instruction set is AVX-512 without VNNI: those
+/// of AVX2. AMX's tiles have 16 rows, however few there are: with few, the kernels of VNNI.
+const KernelSet& blocked_kernel_set(Isa isa, std::int64_t m, std::int64_t n);
 
 }  // namespace contraction
 }  // namespace v0

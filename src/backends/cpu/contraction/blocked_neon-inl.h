@@ -16,7 +16,7 @@ namespace HWY_NAMESPACE {
 // Three accumulators for each result of these rows times two vectors of four columns, and what multiplies: 30
 // registers.
 inline constexpr int kByteRows = 4;
-static_assert(kTileRows % kByteRows == 0 && kLanes<float> == 4);
+static_assert(kLanes<float> == 4);
 
 HWY_INLINE int8x16_t load_bytes(const std::int32_t* words) {
   return vld1q_s8(reinterpret_cast<const std::int8_t*>(words));
@@ -129,6 +129,8 @@ template <int kRows, int kVectors> HWY_NOINLINE void matrix_tile(const BlockedTi
 }
 
 struct DotTiles {
+  using State = NoState;
+  static constexpr int kPanelRows = kTileRows;
   static constexpr BlockedForm kRowForm = BlockedForm::dot_rows;
   static constexpr BlockedForm kColumnForm = BlockedForm::dot_columns;
   static constexpr int kRows = kByteRows;
@@ -140,6 +142,8 @@ struct DotTiles {
 };
 
 struct MatrixTiles {
+  using State = NoState;
+  static constexpr int kPanelRows = kTileRows;
   static constexpr BlockedForm kRowForm = BlockedForm::matrix_rows;
   static constexpr BlockedForm kColumnForm = BlockedForm::matrix_columns;
   static constexpr int kRows = kByteRows;

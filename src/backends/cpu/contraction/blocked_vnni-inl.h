@@ -76,6 +76,8 @@ template <int kRows, int kVectors> LOCKSTEP_VNNI void vnni_tile(const BlockedTil
 }
 
 struct VnniTiles {
+  using State = NoState;
+  static constexpr int kPanelRows = kTileRows;
   static constexpr BlockedForm kRowForm = BlockedForm::vnni_rows;
   static constexpr BlockedForm kColumnForm = BlockedForm::vnni_columns;
   static constexpr int kRows = kBlockedRows;

@@ -22,7 +22,7 @@ std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel,
   using namespace contraction;
   if (kernel.numerics == Numerics::fast) throw BackendError("cpu: only CUDA devices have fast numerics");
   const bool blocked = kernel.numerics == Numerics::blocked;
-  const KernelSet& kernels = blocked             ? blocked_kernel_set(isa)
+  const KernelSet& kernels = blocked             ? blocked_kernel_set(isa, kernel.m.numel(), kernel.n.numel())
                              : has_pairs(kernel) ? pair_kernel_set(isa)
                                                  : kernel_set(kernel.type, isa);
   contraction::Plan made = make_plan(kernel, kernels);

@@ -20,14 +20,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backends/cpu/contraction/amx_tiles.h"
 #include "backends/cpu/contraction/q8.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace contraction {
 namespace {
-
-#define LOCKSTEP_AMX __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,fma,amx-tile,amx-int8")))
 
 constexpr int kLanes = 16;
 constexpr int kRows = kQ8RowsTogether;
@@ -155,19 +154,11 @@ MultiplyTile tile_of(const Q8PanelForm& form) {
   return form.offsets ? &multiply_tile<2, true, true> : &multiply_tile<2, true, false>;
 }
 
-struct alignas(64) TileSizes {
-  std::uint8_t palette = 1;
-  std::uint8_t first_row = 0;
-  std::uint8_t reserved[14] = {};
-  std::uint16_t row_bytes[16] = {};
-  std::uint8_t rows[16] = {};
-};
 // Four tiles of sums, rows, and columns.
 constexpr TileSizes tile_sizes(int groups) {
   TileSizes sizes;
   for (int i = 0; i < 6; ++i) {
-    sizes.row_bytes[i] = static_cast<std::uint16_t>(i == 4 ? order::kQ8Block / groups : 4 * kLanes);
-    sizes.rows[i] = static_cast<std::uint8_t>(i == 5 ? order::kQ8Block / 4 / groups : kRows);
+    sizes.set(i, i == 5 ? order::kQ8Block / 4 / groups : kRows, i == 4 ? order::kQ8Block / groups : 4 * kLanes);
   }
   return sizes;
 }
