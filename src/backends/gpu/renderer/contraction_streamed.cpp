@@ -132,15 +132,25 @@ class StreamedKernel {
     lines_.add("COPIES_BEGUN();");
   }
 
+  // All rows' elements that a thread copies are on their way at once: nothing of the matrix is asked for meanwhile.
   void fill_rows() {
-    lines_.add("UNROLL_BY(4)");
-    lines_.open("for (int e = thread_id; e < {}; e += {}) {{", rows_ * blocks_ * kBlock / kOfVector,
-                teams_ * kTeamThreads);
+    constexpr int kMostAtOnce = 8;  // of vectors
+    const int vectors = rows_ * blocks_ * kBlock / kOfVector;
+    const int threads = teams_ * kTeamThreads;
+    const int turns = static_cast<int>(over(vectors, threads));
+    const int at_once = static_cast<int>(over(turns, over(turns, kMostAtOnce)));
+    lines_.add("UNROLL_BY(1)");
+    lines_.open("for (int begin = thread_id; begin < {}; begin += {}) {{", vectors, at_once * threads);
+    lines_.add("UNROLL");
+    lines_.open("for (int i = 0; i < {}; i++) {{", at_once);
+    lines_.add("int e = begin + i * {};", threads);
+    if (vectors % (at_once * threads) != 0) lines_.add("if (e >= {}) continue;", vectors);
     lines_.add("int row = e / {};", blocks_ * kBlock / kOfVector);
     lines_.add("int first = (e - row * {}) * {};", blocks_ * kBlock / kOfVector, kOfVector);
     load_neighbours(lines_, words_, geometry_, a_, "row", "first", kOfVector);
     lines_.add("int to = (row * {} + first / {}) * {} + (first & {});", blocks_, kBlock, row_pitch(), kBlock - 1);
     for (int i = 0; i < kOfVector; i += 4) lines_.add("WRITE4(held_rows, to + {0}, x, {0})", i);
+    lines_.close();
     lines_.close();
   }
 
