@@ -8,28 +8,61 @@ namespace lockstep {
 inline namespace v0 {
 namespace text {
 
-TextStream::TextStream(const Tokenizer& tokenizer, std::vector<std::int64_t> prompt)
-    : tokenizer_(&tokenizer), tokens_(std::move(prompt)) {
-  before_ = tokenizer_->decode(tokens_, {.skip_special_tokens = true});
+namespace {
+
+constexpr std::string_view kReplaced = "\ufffd";
+
+std::string without_incomplete(std::string text) {
+  while (text.ends_with(kReplaced)) text.resize(text.size() - kReplaced.size());
+  return text;
 }
 
-std::string TextStream::rest(const std::string& whole) {
-  const std::size_t known = before_.size() + given_.size();
-  if (whole.size() <= known) return "";
-  std::string added = whole.substr(known);
+}  // namespace
+
+TextStream::TextStream(const Tokenizer& tokenizer, std::vector<std::int64_t> prompt)
+    : tokenizer_(&tokenizer), tokens_(std::move(prompt)), later_(tokens_.size()), known_(decode(0)) {}
+
+std::string TextStream::decode(std::size_t first) const {
+  const auto begin = tokens_.begin() + static_cast<std::ptrdiff_t>(first);
+  return tokenizer_->decode({begin, tokens_.end()}, {.skip_special_tokens = true});
+}
+
+std::string TextStream::take(bool all) {
+  const auto settled = [&](const std::string& text) { return all ? text : without_incomplete(text); };
+  std::string whole = decode(0);
+  std::string now = settled(whole);
+  std::string added;
+  if (now.starts_with(known_)) {
+    added = now.substr(known_.size());
+    known_ = std::move(now);
+    known_later_ += added;
+  } else {
+    // Beside what came before they would change it.
+    whole = decode(later_);
+    now = settled(whole);
+    if (!now.starts_with(known_later_) || now.size() == known_later_.size()) return "";
+    added = now.substr(known_later_.size());
+    tokens_.erase(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(later_));
+    later_ = 0;
+    known_ = known_later_ = std::move(now);
+  }
+  if (!added.empty() && known_.size() == whole.size()) {
+    tokens_.erase(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(later_));
+    later_ = tokens_.size();
+    known_ = decode(0);
+    known_later_.clear();
+  }
   given_ += added;
   return added;
 }
 
 std::string TextStream::add(std::int64_t token) {
   tokens_.push_back(token);
-  std::string whole = tokenizer_->decode(tokens_, {.skip_special_tokens = true});
-  while (whole.ends_with("\ufffd")) whole.resize(whole.size() - 3);
-  return rest(whole);
+  return take(false);
 }
 
 std::string TextStream::finish() {
-  return rest(tokenizer_->decode(tokens_, {.skip_special_tokens = true}));
+  return take(true);
 }
 
 std::size_t find_stop(const std::string& text, const std::vector<std::string>& stops) {

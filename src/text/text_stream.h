@@ -12,7 +12,9 @@ namespace lockstep {
 inline namespace v0 {
 namespace text {
 
-/// Text that grows token by token, as far as it cannot change any more: incomplete characters are held back.
+/// Text that grows token by token. What was given out stays: incomplete characters are held back, and where tokens
+/// would change earlier text (byte tokens that end inside a character, which a tokenizer replaces as a whole), theirs
+/// alone counts. A token costs what the few behind the last text that was whole cost, not what all do.
 class TextStream {
  public:
   TextStream(const Tokenizer& tokenizer, std::vector<std::int64_t> prompt);
@@ -24,11 +26,14 @@ class TextStream {
   const std::string& text() const { return given_; }
 
  private:
-  std::string rest(const std::string& whole);
+  std::string decode(std::size_t first) const;
+  std::string take(bool all);
 
   const Tokenizer* tokenizer_;
-  std::vector<std::int64_t> tokens_;
-  std::string before_;  // the prompt's text
+  std::vector<std::int64_t> tokens_;  // those of the last whole text, beside which later ones are read, and these
+  std::size_t later_;                 // their beginning
+  std::string known_;                 // of the text of tokens_, what was given out or is the prompt's
+  std::string known_later_;           // of the text of later ones alone, what was given out
   std::string given_;
 };
 
