@@ -7,8 +7,8 @@
 # program whose operator new finds no memory.
 sanitized_never='Exhaustive|Golden|Slow|Nvrtc|CudaTexts|HostMemory|\.[Ss]egment|VisionService|LongTransforms|AStoppedRank|WithoutARank|RowForms|cli\.Train(Ranks)?\.'
 
-# These took two fifths of all, 8 to 140 s each: large sizes of what others do in small, trainings, errors of numbers, planted
-# bits, conversations.
+# These took two fifths of all, 8 to 140 s each: sizes for large GPUs, large sizes of what others do in small,
+# trainings, errors of numbers, planted bits, conversations.
 long_tests=(
   agreement.PlantedBit.IsFoundByAShadowAndByComparingRecordings
   agreement.ShadowOfBlockedAttention.ComparesItsComposition
@@ -18,11 +18,14 @@ long_tests=(
   cli.WrongArguments.MoreOfThem
   cli.Transcribe.WritesTextSubtitlesAndJson
   graph.AttentionBlocks.PrefillOfLongKeys
+  graph.CausalAttention.TilesThatAreMany
   graph.ContractionForms.AFewRowsTimesMatricesOfSixteenBits
   graph.ContractionForms.MatricesTimesAFewVectors
+  graph.MaskedAttention.ManyTexts
   graph.Packed.EveryEncodingHasTheBitsOfItsElements
   graph.Q8Numerics.LongColumnsAreTheSameEverywhere
   graph.RandomGraphs.MoreOfThem
+  graph.TinySums.MatricesTimesAVector
   linalg.Linalg.QrIsOrthogonalAndGivesTheMatrix
   linalg.Linalg.SolutionsHaveSmallResiduals
   parallel.ShardedTraining.BucketsDoNotMatter
