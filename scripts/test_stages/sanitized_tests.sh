@@ -12,20 +12,32 @@ sanitized_never='Exhaustive|Golden|Slow|Nvrtc|CudaTexts|HostMemory|\.[Ss]egment|
 long_tests=(
   agreement.PlantedBit.IsFoundByAShadowAndByComparingRecordings
   agreement.ShadowOfBlockedAttention.ComparesItsComposition
+  backends.CpuContraction.ConvolutionsOfFewRowsAndWideImages
+  backends.CpuContraction.ConvolutionsOfManyChannels
+  backends.CpuContraction.ConvolutionsWhoseTermsWalkBackwards
+  backends.CpuFourier.LongLines
+  backends.CpuScan.LongRowsOnEveryAxis
+  backends.GpuRender.CodesOfManyRowsAreMultipliedByWarpgroupsWhereTheDeviceHasThem
+  backends.PackedContraction.RowsMeetBlocksSideBySide
   cli.AutocastOps.OnlyListedOpsFollow
   cli.Finetune.TeachesAnAdapterAndMergesIt
   cli.RowInvariance.OfEveryOp
-  cli.WrongArguments.MoreOfThem
   cli.Transcribe.WritesTextSubtitlesAndJson
+  cli.WrongArguments.MoreOfThem
   graph.AttentionBlocks.PrefillOfLongKeys
   graph.CausalAttention.TilesThatAreMany
   graph.ContractionForms.AFewRowsTimesMatricesOfSixteenBits
+  graph.ContractionForms.HalvesTimesAVector
   graph.ContractionForms.MatricesTimesAFewVectors
   graph.MaskedAttention.ManyTexts
+  graph.MaskedAttention.ManyTextsWithFinitePadding
   graph.Packed.EveryEncodingHasTheBitsOfItsElements
   graph.Q8Numerics.LongColumnsAreTheSameEverywhere
   graph.RandomGraphs.MoreOfThem
   graph.TinySums.MatricesTimesAVector
+  graph.TinySums.SumsOfSquaresInRowsAndColumns
+  kernels.F32/MathFunction.StaysWithinItsBound/erf
+  kernels.F32/MathFunction.StaysWithinItsBound/sigmoid
   linalg.Linalg.QrIsOrthogonalAndGivesTheMatrix
   linalg.Linalg.SolutionsHaveSmallResiduals
   parallel.ShardedTraining.BucketsDoNotMatter
