@@ -330,6 +330,28 @@ TEST(Q8Numerics, ManyRowsByWarpgroupsAreTheRowsOfAFew) {
   }
 }
 
+// Copies that overtake what is still being read go wrong once in thousands of launches.
+TEST(Q8Numerics, ManyRowsByWarpgroupsAreTheSameEveryTime) {
+  constexpr int kTimes = 4000;
+  for (const Device device : cuda_devices()) {
+    for (const Shape& shape : {Shape{4096, 4096}, Shape{4096, 14336}, Shape{14336, 4096}}) {
+      SCOPED_TRACE(shape.to_string());
+      const Tensor weight = random_packed(shape, Encoding::q8_0, 1, device);
+      const Tensor x = random_tensor({64, shape[1]}, DType::f32, 2).to(device);
+      const Tensor first = q8([&] { return linear(x, weight).eval(); });
+      Tensor different = zeros({}, {.dtype = DType::i64, .device = device});
+      for (int i = 0; i < kTimes; ++i) {
+        // Several in one recording, as in a model.
+        for (int j = 0; j < 4; ++j) {
+          different = different + sum(ne(q8([&] { return linear(x + 0.0 * j, weight); }), first).to(DType::i64));
+        }
+        different.eval();
+      }
+      EXPECT_EQ(different.to_vector<std::int64_t>().front(), 0) << "of " << 4 * kTimes;
+    }
+  }
+}
+
 // --- edges
 
 TEST(Q8Numerics, EdgesOfTheRangeAreTheSameEverywhere) {

@@ -13,10 +13,14 @@ namespace gpu {
 // with products, beside those of the other warpgroup.
 //
 // Digits lie in shared memory as wgmma reads them: rows of 128 bytes, their eighths exchanged (swizzle of 128 bytes).
+// Scales have one place more than there are stages: a stage is given back while loads of its scales are on their way, for
+// arrivals do not wait for loads, and bulk copies, which take another way, could overtake these.
 const char* const kIntegerTilesText = R"(
 #define TILE_BLOCK 32768
 #define TILE_STAGE 65536
 #define TILE_STAGES 3
+#define TILE_SCALES 4
+#define TILE_END (TILE_STAGES * TILE_STAGE + TILE_SCALES * 1024)
 #define TILES_8(d, i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3]), "+r"(d[i + 4]), "+r"(d[i + 5]), "+r"(d[i + 6]), "+r"(d[i + 7])
 FUNCTION void tiles_multiply(int (&d)[64], ULONG a, ULONG b, int add) {
   asm volatile(
@@ -67,20 +71,22 @@ FUNCTION void tiles_combine(int (&whole)[64], const int (&low)[64]) {
 
 struct Tiles {
   UINT base, full, empty;
-  const float* scales;  // of each stage: those of 128 rows, those of 128 columns
+  const float* scales;  // of each place: those of 128 rows, those of 128 columns
   float* staged;        // this warp's 16 rows of 32 columns, on their way to the epilogue
   int stage, parity;
+  UINT scales_at;
 
   __device__ __forceinline__ void start(void* memory) {
     const UINT begin = UINT(__cvta_generic_to_shared(memory));
     base = (begin + 1023u) & ~1023u;
     char* first = (char*)memory + (base - begin);
     scales = (const float*)(first + TILE_STAGES * TILE_STAGE);
-    full = base + TILE_STAGES * (TILE_STAGE + 1024);
+    full = base + TILE_END;
     empty = full + 8 * TILE_STAGES;
-    staged = (float*)(first + TILE_STAGES * (TILE_STAGE + 1024) + 64) + (int(THREAD >> 5) - 4) * (16 * 36);
+    staged = (float*)(first + TILE_END + 64) + (int(THREAD >> 5) - 4) * (16 * 36);
     stage = 0;
     parity = 0;
+    scales_at = 0;
     if (THREAD == 0) {
       for (int s = 0; s < TILE_STAGES; s++) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full + 8 * s) : "memory");
@@ -96,6 +102,7 @@ struct Tiles {
       parity ^= 1;
     }
   }
+  __device__ __forceinline__ void next_scales() { scales_at = (scales_at + 1) % TILE_SCALES; }
   __device__ __forceinline__ void begin_feeding() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
     parity = 1;
@@ -106,9 +113,10 @@ struct Tiles {
   __device__ __forceinline__ void feed(ULONG a, ULONG a_scales, ULONG b, ULONG b_scales, int blocks) {
     for (int block = 0; block < blocks; block++) {
       tiles_barrier_wait(empty + 8 * stage, parity);
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
       const UINT barrier = full + 8 * stage;
       const UINT to = base + stage * TILE_STAGE;
-      const UINT scales_to = base + TILE_STAGES * TILE_STAGE + stage * 1024;
+      const UINT scales_to = base + TILE_STAGES * TILE_STAGE + scales_at * 1024;
       asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(TILE_STAGE + 1024)
                    : "memory");
       tiles_copy(to, a, TILE_BLOCK, barrier);
@@ -120,6 +128,7 @@ struct Tiles {
       a_scales += 512;
       b_scales += 512;
       next();
+      next_scales();
     }
   }
 
@@ -128,7 +137,7 @@ struct Tiles {
   template <bool kLater>
   __device__ __forceinline__ void add_block(float (&sums)[64], const int (&whole)[64], int from, ULONG to) {
     const int lane = int(THREAD & 31u);
-    const float* of = scales + from * 256;
+    const float* of = scales + scales_at * 256;
     const int row = (int(THREAD) - 128) / 32 * 16 + (lane >> 2);
     const float upper = of[row];
     const float lower = of[row + 8];
@@ -151,6 +160,7 @@ struct Tiles {
     if (lane == 0) {
       asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(empty + 8 * from) : "memory");
     }
+    next_scales();
   }
 
   // This warpgroup's 64 rows of a tile. At least one block. kLater: `sums` stays as it is, the products of a block go to

@@ -64,6 +64,7 @@ struct WarpgroupBytes {
   static constexpr int kRowBytes = ROWS * (256 + 32 * kKinds);  // of a slot
   static constexpr int kWeightBytes = kColumns * STRIDE;
   static constexpr int kOwn = ROWS / 2;  // sums of a thread
+  static constexpr bool kHasRegisters = ROWS > 64;  // for what was read last
 
   UINT base, full, empty;
   char* memory;
@@ -95,23 +96,40 @@ struct WarpgroupBytes {
   }
   __device__ __forceinline__ UINT weights_of(int s) const { return SLOTS * kRowBytes + s * kWeightBytes; }
 
-  // Starts to copy a piece of the columns from `from` on, of which there are last + 1, to slot `to`. 128 threads.
+  __device__ __forceinline__ void copy_vector(UINT to, ULONG from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+  }
+  // Starts to copy a piece of the columns from `from` on, of which there are last + 1, to slot `to`. 128 threads: eight
+  // take 128 bytes of a column, whose places are found once for all of them; what is left of columns, one after another.
   __device__ __forceinline__ void copy_columns(int to, ULONG from, UINT column_bytes, int last) {
     constexpr int kVectors = PIECE_BYTES / 16;
+    constexpr int kWhole = kVectors / 8 * 8;
+    constexpr int kRest = kVectors - kWhole;
     const UINT at = base + weights_of(to);
-    #pragma unroll 1
-    for (int e = int(THREAD); e < kColumns * kVectors; e += 128) {
-      const int column = e / kVectors;
-      const int v = e - column * kVectors;
-      const UINT of_column = UINT(column < last ? column : last) * column_bytes + UINT(v * 16);
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at + UINT(column * STRIDE + v * 16)), "l"(from + of_column)
-                   : "memory");
+    const int of_eight = int(THREAD & 7u);
+    const UINT eight_at = at + UINT(int(THREAD / 8u) * STRIDE + of_eight * 16);
+    #pragma unroll 4
+    for (int first = 0; first < kColumns; first += 16) {
+      const int column = first + int(THREAD / 8u);
+      const ULONG source = from + (UINT(column < last ? column : last) * column_bytes + UINT(of_eight * 16));
+      UNROLL
+      for (int v = 0; v < kWhole; v += 8) copy_vector(eight_at + UINT(first * STRIDE + v * 16), source + ULONG(v * 16));
+    }
+    UNROLL
+    for (int first = 0; first < kColumns * kRest; first += 128) {
+      const int e = first + int(THREAD);
+      if (kColumns * kRest % 128 != 0 && e >= kColumns * kRest) continue;
+      const int column = e / (kRest > 0 ? kRest : 1);
+      const int v = kWhole + e - column * kRest;
+      const ULONG source = from + UINT(column < last ? column : last) * column_bytes;
+      copy_vector(at + UINT(column * STRIDE + v * 16), source + ULONG(v * 16));
     }
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(full + 8 * to) : "memory");
   }
-  // Starts to copy the piece's rows to slot `to`. One thread.
+  // Starts to copy the piece's rows to slot `to`, where it writes behind what was read there. One thread.
   __device__ __forceinline__ void copy_rows(int to, ULONG from) {
     const UINT barrier = full + 8 * to;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(kRowBytes) : "memory");
     asm volatile(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
@@ -133,6 +151,7 @@ struct WarpgroupBytes {
     const ULONG rows = (ULONG(1) << 16) | (ULONG(64) << 32) | (ULONG(1) << 62) |
                        (((base + UINT(slot * kRowBytes)) & 0x3ffffu) >> 4);
     int sum[kOwn];
+    UINT of_last = 0;
     UINT a[2][4];
     piece_codes(0, upper + (lane & 3), a[0][0], a[0][2]);
     piece_codes(0, lower + (lane & 3), a[0][1], a[0][3]);
@@ -170,10 +189,12 @@ struct WarpgroupBytes {
       for (int j = 0; j < ROWS / 16; j++) {
         const float4 read = floats[block * (ROWS / 4) + j * 4];
         const float own[4] = {read.x, read.y, read.z, read.w};
+        if (kHasRegisters && block == 7) of_last ^= __float_as_uint(read.x);
         float codes[4];
         if (HAS_OFFSET) {
           const float4 sums = floats[(8 + block) * (ROWS / 4) + j * 4];
           codes[0] = sums.x; codes[1] = sums.y; codes[2] = sums.z; codes[3] = sums.w;
+          if (kHasRegisters && block == 7) of_last ^= __float_as_uint(sums.x);
         }
         UNROLL
         for (int q = 0; q < 8; q++) {
@@ -188,8 +209,14 @@ struct WarpgroupBytes {
         }
       }
     }
-    __syncwarp();
-    if (lane == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(empty + 8 * slot) : "memory");
+    // What was read of the slot has to be there before it is given back: arrivals do not wait for loads on their way, and
+    // bulk copies, which take another way, may overtake these. So it depends on the last ones, or on sums of them, who
+    // arrives.
+    UNROLL
+    for (int j = 0; j < ROWS / 16 && !kHasRegisters; j++) of_last ^= __float_as_uint(partial[8 * j]);
+    if (lane == int(__ballot_sync(0xffffffffu, of_last == 0x9e3779b9u) & 31u)) {
+      asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(empty + 8 * slot) : "memory");
+    }
     advance(PARTS);
   }
 

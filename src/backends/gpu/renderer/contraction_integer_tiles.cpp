@@ -20,7 +20,7 @@ constexpr int kPieceColumns = 32;     ///< columns of a warp that pass on togeth
 constexpr int kWarpRows = 16;
 constexpr int kTileStages = 3;
 constexpr int kTileMemory =
-    kTileStages * (2 * kDigitTileBytes + 2 * 4 * kDigitRows) + 1024 + 64 + 8 * kWarpRows * 36 * 4;
+    kTileStages * 2 * kDigitTileBytes + (kTileStages + 1) * 2 * 4 * kDigitRows + 1024 + 64 + 8 * kWarpRows * 36 * 4;
 constexpr std::int64_t kMostTileDigits = std::int64_t{4} << 30;  ///< bytes of scratch memory
 constexpr int kProductBytes = kDigitRows * kDigitRows * 4;       ///< of a block and tile
 
