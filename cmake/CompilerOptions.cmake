@@ -101,6 +101,13 @@ function(lockstep_group_of file result)
   set(${result} ${folder} PARENT_SCOPE)
 endfunction()
 
+# GCC keeps values for later use, in registers that it then has to save, even where that makes code longer.
+set(lockstep_small $<$<CONFIG:Release>:-Os>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
+  set(lockstep_small $<$<CONFIG:Release>:-Oz> $<$<CONFIG:Release>:-fno-gcse> $<$<CONFIG:Release>:-fno-ivopts>
+    $<$<CONFIG:Release>:-fno-tree-pre>)
+endif()
+
 function(lockstep_group_options group result)
   set(options "")
   if(LOCKSTEP_SANITIZE)
@@ -114,7 +121,7 @@ function(lockstep_group_options group result)
   elseif(group MATCHES "${lockstep_quick_folders}|/quick$")
     set(options $<$<CONFIG:Release>:-O2>)
   else()
-    set(options $<$<CONFIG:Release>:-Os>)
+    set(options ${lockstep_small})
   endif()
   set(${result} "${options}" PARENT_SCOPE)
 endfunction()
