@@ -101,15 +101,12 @@ function(lockstep_group_of file result)
   set(${result} ${folder} PARENT_SCOPE)
 endfunction()
 
-# GCC keeps values for later use, in registers that it then saves, even where that makes the code longer.
-set(lockstep_small -Os)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
-    set(lockstep_small -Oz)
-  endif()
-  list(APPEND lockstep_small -fno-gcse -fno-ivopts -fno-tree-pre)
+# GCC keeps values for later use, in registers that it then has to save, even where that makes code longer.
+set(lockstep_small $<$<CONFIG:Release>:-Os>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
+  set(lockstep_small $<$<CONFIG:Release>:-Oz> $<$<CONFIG:Release>:-fno-gcse> $<$<CONFIG:Release>:-fno-ivopts>
+    $<$<CONFIG:Release>:-fno-tree-pre>)
 endif()
-list(TRANSFORM lockstep_small REPLACE "(.+)" "$<$<CONFIG:Release>:\\1>")
 
 function(lockstep_group_options group result)
   set(options "")
