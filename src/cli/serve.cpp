@@ -35,6 +35,7 @@ namespace {
 struct ServeArguments {
   std::string model;
   std::string name;
+  std::string date;
   ModelOptions load;
   ProductOptions products;
   std::string segment;
@@ -125,6 +126,7 @@ server::ServedLanguageModel load_language(const ServeArguments& arguments, Devic
       .chat = {},
       .name = arguments.name.empty() ? name_of(arguments.model) : arguments.name,
       .fingerprint = {},
+      .date = arguments.date,
       .device = device,
       .numerics = arguments.products.chosen(),
       .most_requests = arguments.waiting,
@@ -218,6 +220,7 @@ void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& ar
   command.option("--model", arguments->model,
                  "A language model as `generate` takes it, behind OpenAI's interface (/v1/...)");
   command.option("--name", arguments->name, "What clients call it; absent: the last part of --model");
+  command.option("--date", arguments->date, "For templates that ask for it, 2026-11-23; absent: the template's own");
   arguments->load.add_to(command);
   arguments->products.add_to(command);
   command.option("--segment", arguments->segment, "Weights of MobileSAM or Segment Anything, as `segment` takes them");

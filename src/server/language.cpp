@@ -67,6 +67,19 @@ struct LanguageService::Job {
   }
 };
 
+LanguageService::LanguageService(ServedLanguageModel served)
+    : served_(std::move(served)),
+      texts_(served_.tokenizer),
+      steps_(*served_.model, served_.device, served_.numerics, served_.prefix_bytes, served_.orders),
+      batcher_(steps_) {
+  if (!served_.chat) return;
+  try {
+    tools_ = with_marks(tool_form(*served_.chat), served_.tokenizer);
+  } catch (const HttpError&) {   // it writes none, as requests with tools are told
+  } catch (const ValueError&) {  // nor can the tokenizer
+  }
+}
+
 void LanguageService::add_to(HttpServer& server) {
   server.get("/v1/models", "/v1/models", [this](const Request&) {
     return json_response({{"object", "list"}, {"data", Json::array({model_card()})}});
@@ -95,9 +108,9 @@ Json LanguageService::model_card() const {
 
 std::string LanguageService::chat_text(const CompletionRequest& request) const {
   if (!served_.chat) throw HttpError(400, "this model has no chat template: use /v1/completions");
-  Json variables = {{"messages", request.messages}};
+  Json variables = {{"messages", tools_ ? messages_of(request.messages, *tools_) : request.messages}};
   if (request.tool_choice.kind != ToolChoice::Kind::none) variables["tools"] = request.tools;
-  return served_.chat->apply_json(text_of(variables), {.variables = text_of(request.variables)});
+  return served_.chat->apply_json(text_of(variables), {.now = served_.date, .variables = text_of(request.variables)});
 }
 
 std::vector<std::vector<std::int64_t>> LanguageService::prompts_of(const CompletionRequest& request) const {
@@ -154,7 +167,8 @@ Response LanguageService::complete(HttpServer& server, const Request& given, boo
   server.in_turn([&] {
     job->prompts = prompts_of(job->request);
     if (job->request.tool_choice.kind == ToolChoice::Kind::none) return;
-    job->tools = tool_form(*served_.chat);
+    job->tools = tools_ ? *tools_ : with_marks(tool_form(*served_.chat), served_.tokenizer);  // which says why not
+    job->request.options.marks = job->tools->marks;
     job->request.options.grammar =
         text::Grammar::from_gbnf(tool_grammar(job->request.tools, job->request.tool_choice, *job->tools), "tools");
   });
