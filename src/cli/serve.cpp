@@ -49,6 +49,7 @@ struct ServeArguments {
   int connections = server::ServerOptions{}.connections;
   int waiting = server::ServerOptions{}.waiting;
   int seconds = server::ServerOptions{}.seconds;
+  int request_seconds = server::ServerOptions{}.request_seconds;
   int prefix_megabytes = 256;
   std::string device = "best";
   RankOptions ranks;
@@ -174,6 +175,7 @@ ExitCode serve(const ServeArguments& arguments, const Architectures& architectur
                            .connections = arguments.connections,
                            .waiting = arguments.waiting,
                            .seconds = arguments.seconds,
+                           .request_seconds = arguments.request_seconds,
                            .worded = [](std::string_view message) { return without_sources(message); }});
   server::VisionService vision(load_models(arguments, architectures, device));
   const bool has_page = arguments.has_page();
@@ -239,6 +241,11 @@ void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& ar
       .show_default()
       .range(1, 4096);
   command.option("--seconds", arguments->seconds, "That a client may be silent").show_default().range(1, 3600);
+  command
+      .option("--request-seconds", arguments->request_seconds,
+              "That a request may take to arrive (else 408), and an answer of a language model to be made (504)")
+      .show_default()
+      .range(1, 1 << 20);
   command
       .option("--prefix-megabytes", arguments->prefix_megabytes,
               "Of what was read of texts, for those that begin alike; 0 reads every prompt anew")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -52,6 +53,7 @@ struct LanguageService::Job {
   std::optional<ToolForm> tools;  ///< how calls are written, where there may be some
   std::string id;
   std::int64_t created = 0;
+  std::function<void()> check_time;
 
   std::size_t size() const { return prompts.size() * request.choices; }
   const std::vector<std::int64_t>& prompt(std::size_t choice) const { return prompts[choice / request.choices]; }
@@ -158,6 +160,7 @@ void LanguageService::check_model(const std::string& name) const {
 Response LanguageService::complete(HttpServer& server, const Request& given, bool chat) {
   const auto job = std::make_shared<Job>(active_, served_.most_requests);
   job->chat = chat;
+  job->check_time = given.check_time;
   job->request = completion_request(object_of(given.body, kDepth), chat);
   check_model(job->request.model);
   if (served_.model->encoder()) {
@@ -185,7 +188,9 @@ Response LanguageService::complete(HttpServer& server, const Request& given, boo
             try {
               stream(server, *job, write);
             } catch (const std::exception& error) {
-              write(event({{"error", {{"message", error.what()}, {"type", "server_error"}, {"code", 500}}}}));
+              const auto* told = dynamic_cast<const HttpError*>(&error);
+              const int code = told == nullptr ? 500 : told->status;
+              write(event({{"error", {{"message", error.what()}, {"type", "server_error"}, {"code", code}}}}));
             }
           }};
 }
@@ -294,6 +299,7 @@ Response LanguageService::whole(HttpServer& server, const Request& given, const 
     std::vector<Piece> pieces;
     while (completion.finish_reason().empty()) {
       if (given.left()) throw HttpError(499, "the client has left");
+      given.check_time();
       std::optional<Piece> piece = completion.step(server);
       if (piece && job.request.logprobs) pieces.push_back(std::move(*piece));
     }
@@ -345,6 +351,7 @@ void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
     if (job.request.echo && !send(shown_prompt(job, i), nullptr, "", "")) return;
     Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i));
     while (completion.finish_reason().empty()) {
+      job.check_time();
       const std::optional<Piece> piece = completion.step(server);
       if (job.tools && !write(": still here\n\n")) return;
       // Whether a text is a call is known at its end.

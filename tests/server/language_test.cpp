@@ -670,6 +670,28 @@ TEST(LanguageService, EndsWholeAnswersThatNobodyWaitsFor) {
   EXPECT_THAT(metrics, HasSubstr("status=\"499\"} 1"));
 }
 
+// Half a million tokens are not drawn within a second.
+TEST(LanguageService, AnswersThatTakeTooLongAreErrors) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  LanguageService service({.model = models::load_language_model(stories()),
+                           .tokenizer = text::Tokenizer::load(stories()),
+                           .chat = {},
+                           .name = "stories",
+                           .fingerprint = "fp_test",
+                           .device = {}});
+  HttpServer http({.port = 0, .request_seconds = 1});
+  service.add_to(http);
+  const int port = test::port_of(http.start());
+  json body = {{"prompt", std::vector<std::string>(64, "Once")}, {"max_tokens", 500}, {"n", 16}};
+  const HttpAnswer whole = request(port, "POST", "/v1/completions", body.dump());
+  EXPECT_EQ(whole.status, 504);
+  EXPECT_THAT(whole.body, HasSubstr("longer than 1 seconds"));
+  body["stream"] = true;
+  const HttpAnswer streamed = request(port, "POST", "/v1/completions", body.dump());
+  EXPECT_THAT(streamed.body, HasSubstr("\"code\":504"));
+  EXPECT_THAT(streamed.body, testing::Not(HasSubstr("[DONE]")));
+}
+
 TEST(LanguageService, RefusesMoreRequestsThanItMayAnswerAtATime) {
   LOCKSTEP_REQUIRE_DATA(stories());
   const Told told(1);
