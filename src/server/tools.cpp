@@ -344,7 +344,7 @@ std::string tool_grammar(const Json& tools, const ToolChoice& choice, const Tool
 ToolAnswer tool_answer(const std::string& text, const ToolForm& form, const std::string& id) {
   ToolAnswer result;
   std::size_t at = form.open.empty() ? (text.starts_with("{") ? 0 : std::string::npos) : text.find(form.open);
-  result.content = text.substr(0, at);
+  result.content = without_marks(text.substr(0, at));  // perhaps some of "open", cut off
   if (at == std::string::npos) return result;
   at += form.open.size();
   for (bool more = true; more;) {
