@@ -35,6 +35,7 @@ namespace {
 struct ServeArguments {
   std::string model;
   std::string name;
+  std::string date;
   ModelOptions load;
   ProductOptions products;
   std::string segment;
@@ -48,6 +49,7 @@ struct ServeArguments {
   int connections = server::ServerOptions{}.connections;
   int waiting = server::ServerOptions{}.waiting;
   int seconds = server::ServerOptions{}.seconds;
+  int request_seconds = server::ServerOptions{}.request_seconds;
   int prefix_megabytes = 256;
   std::string device = "best";
   RankOptions ranks;
@@ -125,6 +127,7 @@ server::ServedLanguageModel load_language(const ServeArguments& arguments, Devic
       .chat = {},
       .name = arguments.name.empty() ? name_of(arguments.model) : arguments.name,
       .fingerprint = {},
+      .date = arguments.date,
       .device = device,
       .numerics = arguments.products.chosen(),
       .most_requests = arguments.waiting,
@@ -172,6 +175,7 @@ ExitCode serve(const ServeArguments& arguments, const Architectures& architectur
                            .connections = arguments.connections,
                            .waiting = arguments.waiting,
                            .seconds = arguments.seconds,
+                           .request_seconds = arguments.request_seconds,
                            .worded = [](std::string_view message) { return without_sources(message); }});
   server::VisionService vision(load_models(arguments, architectures, device));
   const bool has_page = arguments.has_page();
@@ -218,6 +222,7 @@ void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& ar
   command.option("--model", arguments->model,
                  "A language model as `generate` takes it, behind OpenAI's interface (/v1/...)");
   command.option("--name", arguments->name, "What clients call it; absent: the last part of --model");
+  command.option("--date", arguments->date, "For templates that ask for it, 2026-11-23; absent: the template's own");
   arguments->load.add_to(command);
   arguments->products.add_to(command);
   command.option("--segment", arguments->segment, "Weights of MobileSAM or Segment Anything, as `segment` takes them");
@@ -236,6 +241,11 @@ void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& ar
       .show_default()
       .range(1, 4096);
   command.option("--seconds", arguments->seconds, "That a client may be silent").show_default().range(1, 3600);
+  command
+      .option("--request-seconds", arguments->request_seconds,
+              "That a request may take to arrive (else 408), and an answer of a language model to be made (504)")
+      .show_default()
+      .range(1, 1 << 20);
   command
       .option("--prefix-megabytes", arguments->prefix_megabytes,
               "Of what was read of texts, for those that begin alike; 0 reads every prompt anew")

@@ -47,6 +47,10 @@ class LogProbabilities {
 
 }  // namespace
 
+std::string mark_of(std::int64_t token) {
+  return fmt::format("{}{}{}", kMarkBegin, token, kMarkEnd);
+}
+
 std::vector<models::SampledToken> most_probable(std::span<const float> logits, std::size_t count) {
   std::vector<std::size_t> order(logits.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -145,6 +149,7 @@ std::optional<Piece> Completion::step(HttpServer& server) {
   }
   tokens_.push_back(piece.token.token);
   text_ += stream_.add(piece.token.token);
+  if (options_.marks.contains(piece.token.token)) text_ += stream_.finish() + mark_of(piece.token.token);
   const std::size_t stop = text::find_stop(text_, options_.stop);
   if (stop != std::string::npos) {
     text_.resize(stop);

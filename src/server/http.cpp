@@ -9,13 +9,13 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <httplib.h>
 #include <nlohmann/json.hpp>
 
 #include <lockstep/error.h>
 
 #include "server/connection.h"
 #include "server/guard.h"
+#include "server/timed_server.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -44,7 +44,7 @@ struct HttpServer::State {
   explicit State(const ServerOptions& given) : options(given) {}
 
   ServerOptions options;
-  httplib::Server http;
+  TimedServer http;
   std::thread listener;
   int port = 0;
 
@@ -88,6 +88,10 @@ struct HttpServer::State {
     const Clock::time_point start = Clock::now();
     try {
       Request given{.body = read(), .left = client_of(request.local_port, request.remote_port)};
+      given.check_time = [end = Clock::now() + std::chrono::seconds(options.request_seconds),
+                          most = options.request_seconds] {
+        if (Clock::now() > end) throw HttpError(504, fmt::format("the answer takes longer than {} seconds", most));
+      };
       for (std::size_t i = 1; i < request.matches.size(); ++i) given.parts.push_back(request.matches[i].str());
       Response made = handler(given);
       response.status = 200;
@@ -193,10 +197,12 @@ HttpServer::HttpServer(const ServerOptions& options) : state_(std::make_unique<S
                     options.host));
   }
   if (options.port < 0 || options.port > 65535 || options.connections < 1 || options.waiting < 1 ||
-      options.seconds < 1) {
+      options.seconds < 1 || options.request_seconds < 1) {
     throw ValueError("serve: a port, number of connections or seconds is out of range");
   }
-  httplib::Server& http = state_->http;
+  TimedServer& http = state_->http;
+  // The answer's time begins where the request is here; what is written last may take as long as a silence.
+  http.set_bounds(options.request_seconds, 2 * options.request_seconds + options.seconds);
   http.new_task_queue = [threads = options.connections] {
     return new httplib::ThreadPool(static_cast<std::size_t>(threads));
   };

@@ -1,5 +1,5 @@
 // The frame of `lockstep serve`: who may ask, how much, and how many at a time. What is answered is added as handlers.
-// Only http.cpp sees cpp-httplib.
+// Only http.cpp and timed_server.cpp see cpp-httplib.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,8 @@ struct ServerOptions {
   int connections = 64;                            ///< at a time; further ones wait
   int waiting = 32;                                ///< requests that wait for their turn to compute; more are refused
   int seconds = 10;                                ///< that a client may be silent while it sends or receives
+  /// That a request may take to be here (else 408), and then its answer (504, by Request::check_time).
+  int request_seconds = 600;
   /// How clients are told of an error; as it is by default.
   std::function<std::string(std::string_view message)> worded = [](std::string_view message) {
     return std::string(message);
@@ -35,6 +37,8 @@ struct Request {
   std::vector<std::string> parts;  ///< what the groups of the path's pattern matched
   /// Whether the client has closed the connection, so that nobody waits for the answer. Only while the handler runs.
   std::function<bool()> left = [] { return false; };
+  /// Throws HttpError 504 once the answer takes longer than ServerOptions::request_seconds.
+  std::function<void()> check_time = [] {};
 };
 
 /// Sends a part of an answer; false once the client has left.

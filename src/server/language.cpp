@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -52,6 +53,7 @@ struct LanguageService::Job {
   std::optional<ToolForm> tools;  ///< how calls are written, where there may be some
   std::string id;
   std::int64_t created = 0;
+  std::function<void()> check_time;
 
   std::size_t size() const { return prompts.size() * request.choices; }
   const std::vector<std::int64_t>& prompt(std::size_t choice) const { return prompts[choice / request.choices]; }
@@ -66,6 +68,19 @@ struct LanguageService::Job {
     return sum;
   }
 };
+
+LanguageService::LanguageService(ServedLanguageModel served)
+    : served_(std::move(served)),
+      texts_(served_.tokenizer),
+      steps_(*served_.model, served_.device, served_.numerics, served_.prefix_bytes, served_.orders),
+      batcher_(steps_) {
+  if (!served_.chat) return;
+  try {
+    tools_ = with_marks(tool_form(*served_.chat), served_.tokenizer);
+  } catch (const HttpError&) {   // it writes none, as requests with tools are told
+  } catch (const ValueError&) {  // nor can the tokenizer
+  }
+}
 
 void LanguageService::add_to(HttpServer& server) {
   server.get("/v1/models", "/v1/models", [this](const Request&) {
@@ -95,9 +110,9 @@ Json LanguageService::model_card() const {
 
 std::string LanguageService::chat_text(const CompletionRequest& request) const {
   if (!served_.chat) throw HttpError(400, "this model has no chat template: use /v1/completions");
-  Json variables = {{"messages", request.messages}};
+  Json variables = {{"messages", tools_ ? messages_of(request.messages, *tools_) : request.messages}};
   if (request.tool_choice.kind != ToolChoice::Kind::none) variables["tools"] = request.tools;
-  return served_.chat->apply_json(text_of(variables), {.variables = text_of(request.variables)});
+  return served_.chat->apply_json(text_of(variables), {.now = served_.date, .variables = text_of(request.variables)});
 }
 
 std::vector<std::vector<std::int64_t>> LanguageService::prompts_of(const CompletionRequest& request) const {
@@ -145,6 +160,7 @@ void LanguageService::check_model(const std::string& name) const {
 Response LanguageService::complete(HttpServer& server, const Request& given, bool chat) {
   const auto job = std::make_shared<Job>(active_, served_.most_requests);
   job->chat = chat;
+  job->check_time = given.check_time;
   job->request = completion_request(object_of(given.body, kDepth), chat);
   check_model(job->request.model);
   if (served_.model->encoder()) {
@@ -154,7 +170,8 @@ Response LanguageService::complete(HttpServer& server, const Request& given, boo
   server.in_turn([&] {
     job->prompts = prompts_of(job->request);
     if (job->request.tool_choice.kind == ToolChoice::Kind::none) return;
-    job->tools = tool_form(*served_.chat);
+    job->tools = tools_ ? *tools_ : with_marks(tool_form(*served_.chat), served_.tokenizer);  // which says why not
+    job->request.options.marks = job->tools->marks;
     job->request.options.grammar =
         text::Grammar::from_gbnf(tool_grammar(job->request.tools, job->request.tool_choice, *job->tools), "tools");
   });
@@ -171,7 +188,9 @@ Response LanguageService::complete(HttpServer& server, const Request& given, boo
             try {
               stream(server, *job, write);
             } catch (const std::exception& error) {
-              write(event({{"error", {{"message", error.what()}, {"type", "server_error"}, {"code", 500}}}}));
+              const auto* told = dynamic_cast<const HttpError*>(&error);
+              const int code = told == nullptr ? 500 : told->status;
+              write(event({{"error", {{"message", error.what()}, {"type", "server_error"}, {"code", code}}}}));
             }
           }};
 }
@@ -280,6 +299,7 @@ Response LanguageService::whole(HttpServer& server, const Request& given, const 
     std::vector<Piece> pieces;
     while (completion.finish_reason().empty()) {
       if (given.left()) throw HttpError(499, "the client has left");
+      given.check_time();
       std::optional<Piece> piece = completion.step(server);
       if (piece && job.request.logprobs) pieces.push_back(std::move(*piece));
     }
@@ -331,6 +351,7 @@ void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
     if (job.request.echo && !send(shown_prompt(job, i), nullptr, "", "")) return;
     Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i));
     while (completion.finish_reason().empty()) {
+      job.check_time();
       const std::optional<Piece> piece = completion.step(server);
       if (job.tools && !write(": still here\n\n")) return;
       // Whether a text is a call is known at its end.

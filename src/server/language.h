@@ -28,6 +28,7 @@ struct ServedLanguageModel {
   std::optional<text::ChatTemplate> chat;  ///< without one there is no /v1/chat/completions
   std::string name;
   std::string fingerprint;  ///< of the weights and the library: system_fingerprint
+  std::string date = {};    ///< for templates that ask for it: text::ChatTemplateOptions::now
   Device device;
   Numerics numerics = Numerics::exact;                  ///< that the model computes in
   int most_requests = 32;                               ///< that are answered at a time; further ones get 429
@@ -41,11 +42,7 @@ struct ServedLanguageModel {
 /// pass of the model.
 class LanguageService {
  public:
-  explicit LanguageService(ServedLanguageModel served)
-      : served_(std::move(served)),
-        texts_(served_.tokenizer),
-        steps_(*served_.model, served_.device, served_.numerics, served_.prefix_bytes, served_.orders),
-        batcher_(steps_) {}
+  explicit LanguageService(ServedLanguageModel served);
   void add_to(HttpServer& server);
 
  private:
@@ -73,6 +70,7 @@ class LanguageService {
 
   ServedLanguageModel served_;
   text::TokenTexts texts_;
+  std::optional<ToolForm> tools_;  // how the chat template writes calls
   ModelSteps steps_;
   Batcher batcher_;
   std::atomic<int> active_ = 0;

@@ -1,9 +1,14 @@
 #include "server/tools.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
 #include <lockstep/text/grammar.h>
+
+#include "server/completion.h"
+#include "text/unicode.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -11,18 +16,34 @@ namespace server {
 namespace {
 
 constexpr std::size_t kMostTools = 64;
+constexpr const char* kShortId = "[a-zA-Z0-9]{9}";
 
 std::string quoted_gbnf(const std::string& text) {
   std::string result = "\"";
-  for (const char c : text) {
-    if (c == '\n') {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const std::string_view rest = std::string_view(text).substr(at);
+    if (rest.starts_with(kMarkBegin)) {
+      result += "\" <[";
+      at += kMarkBegin.size() - 1;
+    } else if (rest.starts_with(kMarkEnd)) {
+      result += "]> \"";
+      at += kMarkEnd.size() - 1;
+    } else if (text[at] == '\n') {
       result += "\\n";
     } else {
-      if (c == '"' || c == '\\') result += '\\';
-      result += c;
+      if (text[at] == '"' || text[at] == '\\') result += '\\';
+      result += text[at];
     }
   }
   return result + "\"";
+}
+
+std::string without_marks(std::string text) {
+  for (std::size_t at = 0; (at = text.find(kMarkBegin, at)) != std::string::npos;) {
+    const std::size_t end = text.find(kMarkEnd, at);
+    text.erase(at, end == std::string::npos ? end : end + kMarkEnd.size() - at);
+  }
+  return text;
 }
 
 // A part of a larger schema: what refers to its root refers to `path` then.
@@ -36,40 +57,71 @@ void move_references(Json& schema, const std::string& path) {
   }
 }
 
-Json schema_of_calls(const Json& tools, const ToolChoice& choice, const ToolForm& form) {
-  Json calls = Json::array();
+// The functions that may be called.
+std::vector<Json> functions_of(const Json& tools, const ToolChoice& choice) {
+  std::vector<Json> result;
   if (tools.size() > kMostTools) throw HttpError(400, fmt::format("tools: at most {}", kMostTools));
   for (const Json& tool : tools) {
     const bool is_function = tool.is_object() && tool.value("type", Json()) == "function" &&
                              tool.contains("function") && tool["function"].is_object() &&
                              tool["function"].value("name", Json()).is_string();
     if (!is_function) throw HttpError(400, "tools: each must be {\"type\":\"function\",\"function\":{\"name\":...}}");
-    const Json& function = tool["function"];
-    const std::string name = function["name"].get<std::string>();
-    if (!choice.name.empty() && choice.name != name) continue;
-    const std::string place = fmt::format("#/anyOf/{}/properties/{}", calls.size(), form.arguments);
-    Json arguments = function.value("parameters", Json{{"type", "object"}, {"additionalProperties", false}});
-    move_references(arguments, place);
-    calls.push_back({{"type", "object"},
-                     {"properties", {{"name", {{"const", name}}}, {form.arguments, std::move(arguments)}}},
-                     {"required", {"name", form.arguments}}});
+    if (choice.name.empty() || tool["function"]["name"] == choice.name) result.push_back(tool["function"]);
   }
-  if (calls.empty()) {
+  if (result.empty()) {
     throw HttpError(400, choice.name.empty() ? "tools must be a list with at least one"
                                              : fmt::format("tool_choice: there is no tool \"{}\"", choice.name));
   }
-  return {{"anyOf", std::move(calls)}};
+  return result;
 }
 
-// Texts in which `open` does not stand, and then perhaps `tools`: the automaton of Knuth, Morris and Pratt, as rules.
-std::string until_call(const std::string& open) {
+// The rule `call`, and those that it needs.
+std::string rules_of_calls(const std::vector<Json>& functions, const ToolForm& form) {
+  Json arguments = Json::object();
+  Json calls = Json::array();
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    const std::string key = std::to_string(i);
+    arguments[key] = functions[i].value("parameters", Json{{"type", "object"}, {"additionalProperties", false}});
+    move_references(arguments[key], "#/$defs/" + key);
+    Json call = {{"$ref", "#/$defs/" + key}};
+    if (!form.arguments.empty()) {
+      call = {{"type", "object"},
+              {"properties", {{"name", {{"const", functions[i]["name"]}}}, {form.arguments, std::move(call)}}},
+              {"required", {"name", form.arguments}}};
+      if (form.short_ids) call["properties"]["id"] = {{"type", "string"}, {"pattern", fmt::format("^{}$", kShortId)}};
+    }
+    calls.push_back(std::move(call));
+  }
+  const std::string rules =
+      text::gbnf_of_json_schema(text_of(Json{{"anyOf", std::move(calls)}, {"$defs", std::move(arguments)}}));
+  const std::size_t line = rules.find('\n');  // of root, which is the first rule
+  std::string call = rules.substr(std::string_view("root").size(), line - std::string_view("root").size());
+  if (form.arguments.empty()) {
+    // The references, in the order of the functions, are rules: ref-0, ...
+    const std::string id = form.id.empty() ? "" : fmt::format("({} {})? ", quoted_gbnf(form.id), kShortId);
+    std::size_t at = 0;
+    for (const Json& function : functions) {
+      const std::string name =
+          fmt::format("{} {}{} ", quoted_gbnf(function["name"].get<std::string>()), id, quoted_gbnf(form.separator));
+      at = call.find("ref-", at);
+      call.insert(at, name);
+      at += name.size() + 1;
+    }
+  }
+  return "call" + call + rules.substr(line);
+}
+
+// Texts in which `open` does not stand, and then perhaps calls: the automaton of Knuth, Morris and Pratt, as rules.
+std::string until_call(const std::string& text) {
+  if (text.starts_with(kMarkBegin)) return "text-0 ::= [^\\ufdd0]* (" + quoted_gbnf(text) + " calls-begun)?\n";
+  const std::u32string open = text::decode_utf8(text).value();
   std::vector<std::size_t> back(open.size(), 0);
   for (std::size_t i = 1, k = 0; i < open.size(); ++i) {
     while (k > 0 && open[i] != open[k]) k = back[k - 1];
     if (open[i] == open[k]) ++k;
     back[i] = k;
   }
-  const auto step = [&](std::size_t state, char c) {
+  const auto step = [&](std::size_t state, char32_t c) {
     while (state > 0 && open[state] != c) state = back[state - 1];
     return open[state] == c ? state + 1 : 0;
   };
@@ -77,13 +129,14 @@ std::string until_call(const std::string& open) {
   for (std::size_t state = 0; state < open.size(); ++state) {
     std::string others = "[^";
     std::string own;
-    std::string seen;
-    for (const char c : open) {
-      if (seen.find(c) != std::string::npos) continue;
+    std::u32string seen;
+    for (const char32_t c : open) {
+      if (seen.find(c) != std::u32string::npos) continue;
       seen += c;
-      others += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
+      const std::string written = fmt::format("\\U{:08x}", static_cast<std::uint32_t>(c));
+      others += written;
       const std::size_t next = step(state, c);
-      own += fmt::format(" | \"\\x{:02x}\" {}", static_cast<unsigned>(c),
+      own += fmt::format(" | \"{}\" {}", written,
                          next == open.size() ? std::string("calls-begun") : fmt::format("text-{}", next));
     }
     rules += fmt::format("text-{} ::= {}] text-0{} | \"\"\n", state, others, own);
@@ -91,7 +144,134 @@ std::string until_call(const std::string& open) {
   return rules;
 }
 
+// Behind the object that begins there; npos if it does not end.
+std::size_t end_of_object(const std::string& text, std::size_t at) {
+  int depth = 0;
+  for (bool quoted = false; at < text.size(); ++at) {
+    const char c = text[at];
+    if (quoted && c == '\\') {
+      ++at;
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (!quoted && (c == '{' || c == '}')) {
+      depth += c == '{' ? 1 : -1;
+      if (depth == 0) return at + 1;
+    }
+  }
+  return std::string::npos;
+}
+
+bool stands_at(const std::string& text, std::size_t at, const std::string& what) {
+  return text.compare(at, what.size(), what) == 0;
+}
+
+// The call that begins there, {"name", "arguments", perhaps "id"}, and moves behind it; null if it is not whole.
+Json call_at(const std::string& text, std::size_t& at, const ToolForm& form) {
+  Json result = Json::object();
+  if (form.arguments.empty()) {
+    const std::size_t end = text.find(form.separator, at);
+    if (end == std::string::npos) return {};
+    std::string name = text.substr(at, end - at);
+    const std::size_t id = form.id.empty() ? std::string::npos : name.find(form.id);
+    if (id != std::string::npos) {
+      result["id"] = name.substr(id + form.id.size());
+      name.resize(id);
+    }
+    result["name"] = name;
+    at = end + form.separator.size();
+  }
+  const std::size_t end = end_of_object(text, at);
+  if (end == std::string::npos) return {};
+  Json object = Json::parse(text.substr(at, end - at), nullptr, false);
+  at = end;
+  if (form.arguments.empty()) {
+    result["arguments"] = std::move(object);
+    return result;
+  }
+  if (!object.is_object() || !object.contains("name") || !object.contains(form.arguments)) return {};
+  result["name"] = object["name"];
+  result["arguments"] = object[form.arguments];
+  if (form.short_ids && object.contains("id")) result["id"] = object["id"];
+  return result;
+}
+
+// Mistral's templates refuse others.
+std::string short_id(const std::string& text) {
+  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return fmt::format("{:09x}", hash >> 28);
+}
+
+struct Row {
+  const char* probe;  ///< what the template makes of a call, without spaces and ends of lines
+  ToolForm form;
+};
+
+// The first that fits; `open` must be there with its spaces, too.
+const std::vector<Row>& rows() {
+  static const std::vector<Row> result = {
+      // Qwen, Hermes
+      {R"(<tool_call>{"name":"probe","arguments":{"q":1}}</tool_call>)",
+       {.open = "<tool_call>\n",
+        .between = "\n</tool_call>\n<tool_call>\n",
+        .close = "\n</tool_call>",
+        .arguments = "arguments"}},
+      // Mistral: Nemo, 7B v0.3, ...
+      {R"([TOOL_CALLS][{"name":"probe","arguments":{"q":1},"id":"call00000"}])",
+       {.open = "[TOOL_CALLS][", .between = ", ", .close = "]", .arguments = "arguments", .short_ids = true}},
+      {R"([TOOL_CALLS][{"name":"probe","arguments":{"q":1},"id":"call00000"}])",
+       {.open = "[TOOL_CALLS] [", .between = ", ", .close = "]", .arguments = "arguments", .short_ids = true}},
+      // Devstral, Ministral 3, ...
+      {R"([TOOL_CALLS]probe[ARGS]{"q":1})",
+       {.open = "[TOOL_CALLS]",
+        .between = "[TOOL_CALLS]",
+        .close = "",
+        .arguments = "",
+        .separator = "[ARGS]",
+        .short_ids = true}},
+      // Mistral Small 3.2
+      {R"([TOOL_CALLS]probe[CALL_ID]call00000[ARGS]{"q":1})",
+       {.open = "[TOOL_CALLS]",
+        .between = "[TOOL_CALLS]",
+        .close = "",
+        .arguments = "",
+        .separator = "[ARGS]",
+        .id = "[CALL_ID]",
+        .short_ids = true}},
+      // DeepSeek V3.1
+      {R"(<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>probe<｜tool▁sep｜>{"q":1}<｜tool▁call▁end｜>)",
+       {.open = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>",
+        .between = "<｜tool▁call▁end｜><｜tool▁call▁begin｜>",
+        .close = "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        .arguments = "",
+        .separator = "<｜tool▁sep｜>"}},
+      // DeepSeek R1
+      {R"(<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>probe```json{"q":1}```<｜tool▁call▁end｜>)",
+       {.open = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+        .between = "\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+        .close = "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        .arguments = "",
+        .separator = "\n```json\n"}},
+      // Llama 3
+      {R"({"name":"probe","parameters":{"q":1}})", {.open = "", .between = "", .close = "", .arguments = "parameters"}},
+  };
+  return result;
+}
+
 }  // namespace
+
+Json messages_of(const Json& messages, const ToolForm& form) {
+  Json result = messages;
+  for (Json& message : result) {
+    if (!message.contains("tool_calls")) continue;
+    if (form.null_content && message["content"] == "") message["content"] = nullptr;
+    for (Json& call : message["tool_calls"]) {
+      Json& arguments = call["function"]["arguments"];
+      if (form.text_arguments && !arguments.is_string()) arguments = text_of(arguments);
+    }
+  }
+  return result;
+}
 
 ToolForm tool_form(const text::ChatTemplate& chat) {
   const Json call = {
@@ -103,37 +283,57 @@ ToolForm tool_form(const text::ChatTemplate& chat) {
                        {"parameters", {{"type", "object"}, {"properties", Json::object()}}}}}};
   const Json messages = {{{"role", "user"}, {"content", "u"}},
                          {{"role", "assistant"}, {"content", ""}, {"tool_calls", {call}}}};
-  std::string text;
-  try {
-    text = chat.apply_json(Json{{"messages", messages}, {"tools", {tool}}}.dump(), {.generation_prompt = false});
-  } catch (const Error&) {  // it refuses calls: the message below says so
-  }
-  const auto squeezed = [&](std::size_t from) {
-    std::string result;
-    for (const char c : text.substr(from)) {
-      if (c != ' ' && c != '\n') result += c;
+  for (const bool text_arguments : {false, true}) {
+    for (const bool null_content : {false, true}) {
+      ToolForm how;
+      how.text_arguments = text_arguments;
+      how.null_content = null_content;
+      std::string text;
+      try {
+        text = chat.apply_json(text_of(Json{{"messages", messages_of(messages, how)}, {"tools", {tool}}}),
+                               {.generation_prompt = false, .now = "2025-01-01"});
+      } catch (const Error&) {  // it refuses such calls: the message below says so if it does all
+      }
+      std::string squeezed;
+      std::copy_if(text.begin(), text.end(), std::back_inserter(squeezed),
+                   [](char c) { return c != ' ' && c != '\n'; });
+      for (const Row& row : rows()) {
+        if (squeezed.find(row.probe) == std::string::npos || text.find(row.form.open) == std::string::npos) continue;
+        ToolForm form = row.form;
+        form.text_arguments = text_arguments;
+        form.null_content = null_content;
+        return form;
+      }
     }
-    return result;
-  };
-  const std::size_t hermes = text.rfind("<tool_call>");
-  if (hermes != std::string::npos &&
-      squeezed(hermes).starts_with(R"(<tool_call>{"name":"probe","arguments":{"q":1}}</tool_call>)")) {
-    return {"<tool_call>\n", "\n</tool_call>", "arguments"};
   }
-  const std::size_t bare = text.rfind(R"({"name": "probe", "parameters": )");
-  if (bare != std::string::npos) return {"", "", "parameters"};
   throw HttpError(400,
                   "tools: this model's chat template writes no calls of functions, or in a form that is not known");
 }
 
+ToolForm with_marks(ToolForm form, const text::Tokenizer& tokenizer) {
+  for (std::string* text : {&form.open, &form.between, &form.close, &form.separator, &form.id}) {
+    std::string marked;
+    std::size_t done = 0;
+    for (const std::int64_t id : tokenizer.encode(*text, {.add_special_tokens = false})) {
+      const std::string name = tokenizer.token(id).value_or("");
+      if (name.empty() || !tokenizer.bytes(id).empty()) continue;
+      const std::size_t at = text->find(name, done);
+      if (at == std::string::npos) continue;  // one for what is unknown
+      marked += text->substr(done, at - done) + mark_of(id);
+      done = at + name.size();
+      form.marks.insert(id);
+    }
+    *text = marked + text->substr(done);
+  }
+  return form;
+}
+
 std::string tool_grammar(const Json& tools, const ToolChoice& choice, const ToolForm& form) {
   if (!tools.is_array()) throw HttpError(400, "tools must be a list");
-  std::string rules = text::gbnf_of_json_schema(text_of(schema_of_calls(tools, choice, form)));
-  rules = "call" + rules.substr(std::string_view("root").size());  // which is its first rule
-  const bool several = choice.parallel && choice.name.empty() && !form.open.empty();
-  rules += fmt::format(
-      "calls-begun ::= call {}{}\n", quoted_gbnf(form.close),
-      several ? fmt::format(" (\"\\n\" {} call {})*", quoted_gbnf(form.open), quoted_gbnf(form.close)) : "");
+  std::string rules = rules_of_calls(functions_of(tools, choice), form);
+  const bool several = choice.parallel && choice.name.empty() && !form.between.empty();
+  rules += fmt::format("calls-begun ::= call {}{}\n",
+                       several ? fmt::format("({} call)* ", quoted_gbnf(form.between)) : "", quoted_gbnf(form.close));
   if (choice.kind == ToolChoice::Kind::required) {
     return rules + fmt::format("root ::= {} calls-begun\n", quoted_gbnf(form.open));
   }
@@ -144,18 +344,20 @@ std::string tool_grammar(const Json& tools, const ToolChoice& choice, const Tool
 ToolAnswer tool_answer(const std::string& text, const ToolForm& form, const std::string& id) {
   ToolAnswer result;
   std::size_t at = form.open.empty() ? (text.starts_with("{") ? 0 : std::string::npos) : text.find(form.open);
-  result.content = text.substr(0, at);
-  while (at != std::string::npos && at < text.size()) {
-    const std::size_t begin = at + form.open.size();
-    const std::size_t end = form.close.empty() ? text.size() : text.find(form.close, begin);
-    const Json call = end == std::string::npos ? Json() : Json::parse(text.substr(begin, end - begin), nullptr, false);
-    if (!call.is_object() || !call.contains("name") || !call.contains(form.arguments)) return {text, Json::array()};
-    result.calls.push_back({{"id", fmt::format("call_{}_{}", id, result.calls.size())},
+  result.content = without_marks(text.substr(0, at));  // perhaps some of "open", cut off
+  if (at == std::string::npos) return result;
+  at += form.open.size();
+  for (bool more = true; more;) {
+    const Json call = call_at(text, at, form);
+    more = !call.is_null() && !form.between.empty() && stands_at(text, at, form.between);
+    if (call.is_null() || (!more && !stands_at(text, at, form.close))) return {without_marks(text), Json::array()};
+    const std::string made = fmt::format("call_{}_{}", id, result.calls.size());
+    result.calls.push_back({{"id", call.value("id", form.short_ids ? short_id(made) : made)},
                             {"type", "function"},
-                            {"function", {{"name", call["name"]}, {"arguments", text_of(call[form.arguments])}}}});
-    at = form.open.empty() ? std::string::npos : text.find(form.open, end);
+                            {"function", {{"name", call["name"]}, {"arguments", text_of(call["arguments"])}}}});
+    if (more) at += form.between.size();
   }
-  while (!result.calls.empty() && result.content.ends_with('\n')) result.content.pop_back();
+  while (result.content.ends_with('\n')) result.content.pop_back();
   return result;
 }
 

@@ -2,10 +2,12 @@
 // calls of an answer.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
 #include <lockstep/text/chat_template.h>
+#include <lockstep/text/tokenizer.h>
 
 #include "server/json_body.h"
 
@@ -13,16 +15,29 @@ namespace lockstep {
 inline namespace v0 {
 namespace server {
 
-/// {"name":...,"arguments":{...}} between two texts, as Qwen and Hermes write it; Llama 3 has no texts around it, and
-/// calls the arguments parameters.
+/// open CALL (between CALL)* close. A call is an object with the members "name" and `arguments`; or, where the latter
+/// is empty, the name, `separator` and the arguments.
 struct ToolForm {
   std::string open;
+  std::string between;  ///< empty: an answer has one call
   std::string close;
   std::string arguments;
+  std::string separator = {};
+  std::string id = {};                ///< stands between the name and a call's id, which may be left out
+  bool short_ids = false;             ///< ids are nine letters and digits (Mistral), and objects may have one
+  bool text_arguments = false;        ///< the template takes arguments as a text,
+  bool null_content = false;          ///< and null as the content of a message with calls
+  std::set<std::int64_t> marks = {};  ///< special tokens of these texts, in which they stand as server::mark_of
 };
 
 /// By what the template makes of a call. HttpError 400 if that is another form, or none.
 ToolForm tool_form(const text::ChatTemplate& chat);
+
+/// The form for a tokenizer in which some of its texts may be special tokens.
+ToolForm with_marks(ToolForm form, const text::Tokenizer& tokenizer);
+
+/// Messages as the template takes them; calls have arguments as objects in `messages`.
+Json messages_of(const Json& messages, const ToolForm& form);
 
 struct ToolChoice {
   enum class Kind : std::uint8_t { none, automatic, required } kind = Kind::none;
@@ -35,10 +50,10 @@ std::string tool_grammar(const Json& tools, const ToolChoice& choice, const Tool
 
 struct ToolAnswer {
   std::string content;
-  Json calls = Json::array();  ///< As in OpenAI's messages; ids are made from `id`.
+  Json calls = Json::array();  ///< As in OpenAI's messages; ids are made from `id` where the answer has none.
 };
 
-/// What an answer of that grammar says. An answer that was cut off within a call is content as a whole.
+/// What an answer of that grammar says. An answer that was cut off within a call is content as a whole, without marks.
 ToolAnswer tool_answer(const std::string& text, const ToolForm& form, const std::string& id);
 
 }  // namespace server

@@ -167,6 +167,49 @@ TEST(HttpServer, OutlivesClientsThatMisbehave) {
   EXPECT_EQ(request(echo.port, "GET", "/health").status, 200);
 }
 
+// Who sends a byte now and then is never silent, and is answered all the same when the time is over.
+TEST(HttpServer, ARequestHasItsTime) {
+  ServerOptions options = quick();
+  options.request_seconds = 1;
+  options.seconds = 20;
+  options.connections = 2;
+  const Echo echo(options);
+  for (const std::string& begun :
+       {std::string("GET /health HTTP/1.1\r\nX: "),
+        std::string("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n\r\n")}) {
+    const Connection slow(echo.port);
+    const auto start = std::chrono::steady_clock::now();
+    slow.send(begun);
+    for (int i = 0; i < 4; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      slow.send("x");
+    }
+    const std::string answer = slow.read_all();
+    EXPECT_THAT(answer, HasSubstr("HTTP/1.1 408")) << begun;
+    EXPECT_THAT(answer, HasSubstr("within 1 seconds"));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
+    EXPECT_EQ(request(echo.port, "POST", "/echo", "at once").body, "at once");
+  }
+}
+
+TEST(HttpServer, AnAnswerHasItsTime) {
+  ServerOptions options = quick();
+  options.request_seconds = 1;
+  HttpServer server(options);
+  server.get("/slow", "/slow", [](const Request& given) -> Response {
+    for (;;) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      given.check_time();
+    }
+  });
+  const int port = port_of(server.start());
+  const HttpAnswer answer = request(port, "GET", "/slow");
+  EXPECT_EQ(answer.status, 504);
+  EXPECT_THAT(answer.body, HasSubstr("longer than 1 seconds"));
+  options.request_seconds = 0;
+  EXPECT_THROW(HttpServer{options}, ValueError);
+}
+
 // Something that a test lets go on.
 class Gate {
  public:

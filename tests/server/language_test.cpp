@@ -13,6 +13,7 @@
 
 #include "support/data.h"
 #include "support/http_client.h"
+#include "support/marked_tokenizer.h"
 #include "support/ranks.h"
 
 namespace lockstep {
@@ -567,6 +568,59 @@ TEST(LanguageService, CallsFunctions) {
   EXPECT_THAT(request(port, "POST", "/v1/chat/completions", body.dump()).body, HasSubstr("needs tools"));
 }
 
+// A mark that is a special token is read, and shown to nobody.
+TEST(LanguageService, CallsFunctionsByMarksThatAreSpecialTokens) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told({.model = models::load_language_model(stories()),
+                   .tokenizer = test::marked_tokenizer({"[TOOL_CALLS]", "[ARGS]"}),
+                   .chat = text::ChatTemplate("{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+                                              "[TOOL_CALLS]{{ c.function.name }}[ARGS]{{ c.function.arguments | tojson "
+                                              "}}{% endfor %}{% endfor %}"),
+                   .name = "stories",
+                   .fingerprint = "fp_test",
+                   .device = {}});
+  const json tools = json::parse(
+      R"([{"type":"function","function":{"name":"find","parameters":{"type":"object","properties":{"kind":{"enum":["cat","dog"]}},"required":["kind"]}}}])");
+  json body = {{"messages", {{{"role", "user"}, {"content", "Tom had a"}}}},
+               {"tools", tools},
+               {"parallel_tool_calls", false},
+               {"max_tokens", 60}};
+  const auto expect_call = [&](const json& message) {
+    ASSERT_TRUE(message.contains("tool_calls")) << message;
+    const json& call = message.at("tool_calls").at(0);
+    EXPECT_EQ(call.at("function").at("name"), "find");
+    EXPECT_THAT(json::parse(call.at("function").at("arguments").get<std::string>()).at("kind"),
+                testing::AnyOf(json("cat"), json("dog")));
+    EXPECT_EQ(call.at("id").get<std::string>().size(), 9u);
+  };
+  // Left to itself it draws other tokens; a bias has it begin a call.
+  for (const char* choice : {"required", "auto"}) {
+    body["tool_choice"] = choice;
+    if (choice == std::string("auto")) body["logit_bias"] = {{std::to_string(test::kFirstMark), 100}};
+    const json answer = told.post("/v1/chat/completions", body).json().at("choices").at(0);
+    EXPECT_EQ(answer.at("finish_reason"), "tool_calls") << answer;
+    EXPECT_TRUE(answer.at("message").at("content").is_null()) << answer;
+    expect_call(answer.at("message"));
+    body["stream"] = true;
+    const HttpAnswer streamed = told.post("/v1/chat/completions", body);
+    body.erase("stream");
+    json delta;
+    for (const json& event : events_of(streamed.body)) {
+      if (event.at("choices").at(0).at("delta").contains("tool_calls")) delta = event.at("choices").at(0).at("delta");
+    }
+    expect_call(delta);
+    EXPECT_EQ(delta.at("tool_calls").at(0).at("function"), answer.at("message").at("tool_calls").at(0).at("function"));
+  }
+  // Cut off within the call, and without tools: no mark is seen.
+  body["max_tokens"] = 3;
+  const json cut = told.post("/v1/chat/completions", body).json().at("choices").at(0);
+  EXPECT_EQ(cut.at("finish_reason"), "length");
+  EXPECT_EQ(cut.at("message").at("content"), "fi");
+  body["tool_choice"] = "none";
+  body["max_tokens"] = 2;
+  EXPECT_EQ(told.post("/v1/chat/completions", body).json().at("choices").at(0).at("message").at("content"), "");
+}
+
 TEST(LanguageService, OutlivesClientsThatLeave) {
   LOCKSTEP_REQUIRE_DATA(stories());
   const Told told(2);
@@ -614,6 +668,28 @@ TEST(LanguageService, EndsWholeAnswersThatNobodyWaitsFor) {
     metrics = request(told.port, "GET", "/metrics").body;
   }
   EXPECT_THAT(metrics, HasSubstr("status=\"499\"} 1"));
+}
+
+// Half a million tokens are not drawn within a second.
+TEST(LanguageService, AnswersThatTakeTooLongAreErrors) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  LanguageService service({.model = models::load_language_model(stories()),
+                           .tokenizer = text::Tokenizer::load(stories()),
+                           .chat = {},
+                           .name = "stories",
+                           .fingerprint = "fp_test",
+                           .device = {}});
+  HttpServer http({.port = 0, .request_seconds = 1});
+  service.add_to(http);
+  const int port = test::port_of(http.start());
+  json body = {{"prompt", std::vector<std::string>(64, "Once")}, {"max_tokens", 500}, {"n", 16}};
+  const HttpAnswer whole = request(port, "POST", "/v1/completions", body.dump());
+  EXPECT_EQ(whole.status, 504);
+  EXPECT_THAT(whole.body, HasSubstr("longer than 1 seconds"));
+  body["stream"] = true;
+  const HttpAnswer streamed = request(port, "POST", "/v1/completions", body.dump());
+  EXPECT_THAT(streamed.body, HasSubstr("\"code\":504"));
+  EXPECT_THAT(streamed.body, testing::Not(HasSubstr("[DONE]")));
 }
 
 TEST(LanguageService, RefusesMoreRequestsThanItMayAnswerAtATime) {

@@ -1,16 +1,23 @@
 #include "server/tools.h"
 
+#include <cstdlib>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <lockstep/error.h>
+#include <lockstep/models/constraint.h>
 #include <lockstep/text/grammar.h>
+
+#include "server/completion.h"
+#include "support/files.h"
+#include "support/marked_tokenizer.h"
 
 namespace lockstep::server {
 namespace {
 
-const ToolForm kHermes{"<tool_call>\n", "\n</tool_call>", "arguments"};
-const ToolForm kBare{"", "", "parameters"};
+const ToolForm kHermes{"<tool_call>\n", "\n</tool_call>\n<tool_call>\n", "\n</tool_call>", "arguments"};
+const ToolForm kBare{"", "", "", "parameters"};
 
 Json two_tools() {
   return Json::parse(
@@ -80,6 +87,162 @@ TEST(Tools, FormsOfTemplates) {
   EXPECT_EQ(tool_form(llama).arguments, "parameters");
   EXPECT_THROW(tool_form(text::ChatTemplate("{{ messages[0].content }}")), HttpError);
   EXPECT_THROW(tool_form(text::ChatTemplate("{{ raise_exception('no') }}")), HttpError);
+}
+
+// A template as the vendors write it, of one call; an answer with two, and what becomes of it.
+struct Vendor {
+  const char* name;
+  const char* call;  ///< of c
+  std::vector<std::string> special;
+  const char* answer;
+};
+
+const std::vector<Vendor>& vendors() {
+  static const std::vector<Vendor> result = {
+      {"Mistral Nemo",
+       R"([TOOL_CALLS][{{ (c.function | tojson)[:-1] }}, "id": "{{ c.id }}"}])",
+       {"[TOOL_CALLS]"},
+       R"(Well.[TOOL_CALLS][{"name": "add", "arguments": {"a": 3}, "id": "abcdefgh1"}, {"name": "stop", "arguments": {}}])"},
+      {"Mistral 7B",
+       R"([TOOL_CALLS] [{{ (c.function | tojson)[:-1] }}, "id": "{{ c.id }}"}])",
+       {"[TOOL_CALLS]"},
+       R"(Well.[TOOL_CALLS] [{"name": "add", "arguments": {"a": 3}, "id": "abcdefgh1"}, {"name": "stop", "arguments": {}}])"},
+      {"Devstral",
+       "[TOOL_CALLS]{{ c.function.name }}[ARGS]{{ c.function.arguments | tojson }}",
+       {"[TOOL_CALLS]", "[ARGS]"},
+       R"(Well.[TOOL_CALLS]add[ARGS]{"a": 3}[TOOL_CALLS]stop[ARGS]{})"},
+      {"Mistral Small 3.2",
+       "[TOOL_CALLS]{{ c.function.name }}[CALL_ID]{{ c.id }}[ARGS]{{ c.function.arguments | tojson }}",
+       {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"},
+       R"(Well.[TOOL_CALLS]add[CALL_ID]abcdefgh1[ARGS]{"a": 3}[TOOL_CALLS]stop[ARGS]{})"},
+      {"DeepSeek V3.1",
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{{ c.function.name }}<｜tool▁sep｜>{{ c.function.arguments | tojson "
+       "}}"
+       "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+       {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
+        "<｜tool▁calls▁end｜>"},
+       R"(Well.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>add<｜tool▁sep｜>{"a": 3}<｜tool▁call▁end｜>)"
+       R"(<｜tool▁call▁begin｜>stop<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>)"},
+      {"DeepSeek R1",  // whose arguments must be a text, and its content null
+       "{% if m.content is none %}<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{{ c.type + '<｜tool▁sep｜>' + "
+       "c.function.name + '\n```json\n' + c.function.arguments + '\n```<｜tool▁call▁end｜>' }}{% endif %}",
+       {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
+        "<｜tool▁calls▁end｜>"},
+       "Well.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>add\n```json\n{\"a\": "
+       "3}\n```<｜tool▁call▁end｜>\n"
+       "<｜tool▁call▁begin｜>function<｜tool▁sep｜>stop\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+  };
+  return result;
+}
+
+text::ChatTemplate template_of(const Vendor& vendor) {
+  return text::ChatTemplate(std::string("{% for m in messages %}{% for c in m.tool_calls or [] %}") + vendor.call +
+                            "{% endfor %}{% endfor %}");
+}
+
+void expect_two_calls(const ToolAnswer& answer, const std::string& text) {
+  EXPECT_EQ(answer.content, "Well.") << text;
+  ASSERT_EQ(answer.calls.size(), 2u) << text;
+  EXPECT_EQ(text_of(answer.calls[0]["function"]), R"({"name":"add","arguments":"{\"a\":3}"})");
+  EXPECT_EQ(text_of(answer.calls[1]["function"]), R"({"name":"stop","arguments":"{}"})");
+}
+
+// Marks that are no special tokens (as many GGUF files have them) are texts.
+TEST(Tools, FormsOfVendorsAsTexts) {
+  for (const Vendor& vendor : vendors()) {
+    SCOPED_TRACE(vendor.name);
+    const ToolForm form = tool_form(template_of(vendor));
+    const std::string answer = vendor.answer;
+    const text::Grammar grammar = grammar_for({.kind = ToolChoice::Kind::automatic}, form);
+    EXPECT_TRUE(grammar.matches(answer));
+    EXPECT_TRUE(grammar.matches("Well."));
+    EXPECT_FALSE(grammar.matches(answer + "and so on"));
+    EXPECT_FALSE(grammar.matches(answer.substr(0, answer.size() - 1)));
+    EXPECT_TRUE(grammar_for({.kind = ToolChoice::Kind::required}, form).matches(answer.substr(5)));
+    EXPECT_FALSE(grammar_for({.kind = ToolChoice::Kind::required}, form).matches(answer));
+    EXPECT_FALSE(grammar_for({.kind = ToolChoice::Kind::automatic, .parallel = false}, form).matches(answer));
+    expect_two_calls(tool_answer(answer, form, "7"), answer);
+    const std::string cut = answer.substr(0, answer.find("stop"));
+    EXPECT_EQ(tool_answer(cut, form, "7").content, cut);
+  }
+}
+
+// The grammar reads special tokens, and no text that looks like them; what was cut off shows none.
+TEST(Tools, FormsOfVendorsAsSpecialTokens) {
+  for (const Vendor& vendor : vendors()) {
+    SCOPED_TRACE(vendor.name);
+    const text::Tokenizer tokenizer = test::marked_tokenizer(vendor.special);
+    const ToolForm form = with_marks(tool_form(template_of(vendor)), tokenizer);
+    EXPECT_EQ(form.marks.size(), vendor.special.size());
+    std::string text;
+    const auto constraint =
+        models::constrain(grammar_for({.kind = ToolChoice::Kind::automatic}, form), text::TokenTexts(tokenizer), {});
+    for (const std::int64_t token : tokenizer.encode(vendor.answer)) {
+      EXPECT_NO_THROW(constraint->accept(token));
+      text += form.marks.contains(token) ? mark_of(token) : tokenizer.bytes(token);
+      EXPECT_EQ(tool_answer(text, form, "7").content.find(kMarkBegin), std::string::npos) << text;
+    }
+    expect_two_calls(tool_answer(text, form, "7"), text);
+    const std::string looks = "[TOOL_CALLS] is a name";
+    EXPECT_TRUE(grammar_for({.kind = ToolChoice::Kind::automatic}, form).matches(looks));
+    EXPECT_EQ(tool_answer(looks, form, "7").content, looks);
+  }
+}
+
+TEST(Tools, IdsAreThoseOfTheAnswerWhereItHasSome) {
+  for (const Vendor& vendor : vendors()) {
+    const ToolForm form = tool_form(template_of(vendor));
+    const Json calls = tool_answer(vendor.answer, form, "7").calls;
+    const bool told = std::string(vendor.answer).find("abcdefgh1") != std::string::npos;
+    if (told) {
+      EXPECT_EQ(calls[0]["id"], "abcdefgh1");
+    }
+    EXPECT_EQ(calls[1]["id"].get<std::string>().size(), form.short_ids ? 9u : std::string("call_7_1").size());
+    EXPECT_NE(calls[0]["id"], calls[1]["id"]);
+  }
+}
+
+TEST(Tools, TemplatesGetCallsAsTheyTakeThem) {
+  const Vendor& deepseek = vendors().back();
+  const text::ChatTemplate chat = template_of(deepseek);
+  const Json messages = Json::parse(
+      R"([{"role":"assistant","content":"","tool_calls":[{"type":"function","function":{"name":"add","arguments":{"a":3}}}]}])");
+  const std::string text = chat.apply_json(text_of(Json{{"messages", messages_of(messages, tool_form(chat))}}));
+  EXPECT_THAT(text, testing::HasSubstr("add\n```json\n{\"a\":3}\n```"));
+}
+
+// Of the file that tools/make_chat_template_goldens.py writes.
+TEST(Tools, FormsOfPublishedTemplates) {
+  const char* const path = std::getenv("LOCKSTEP_CHAT_TEMPLATES");
+  if (path == nullptr) GTEST_SKIP() << "LOCKSTEP_CHAT_TEMPLATES names no file of tools/make_chat_template_goldens.py";
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {"Mistral-Nemo-Instruct-2407", "[TOOL_CALLS]["},
+      {"Devstral-Small-2507", "[TOOL_CALLS]"},
+      {"Ministral-3-14B-Reasoning-2512", "[TOOL_CALLS]"},
+      {"Mistral-Small-3.2-24B-Instruct-2506", "[TOOL_CALLS]"},
+      {"DeepSeek-V3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>"},
+      {"DeepSeek-R1-Distill-Llama-8B", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>"},
+      {"DeepSeek-R1-Distill-Qwen-32B", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>"},
+      {"llama-cpp-deepseek-r1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>"},
+      {"Qwen2.5-7B-Instruct", "<tool_call>\n"},
+      {"Hermes-3-Llama-3.1-8B-tool_use", "<tool_call>\n"},
+      {"meta-llama-Llama-3.1-8B-Instruct", ""},
+  };
+  const Json golden = Json::parse(test::read_whole_file(path));
+  for (const auto& [name, open] : expected) {
+    bool found = false;
+    for (const Json& entry : golden.at("templates")) {
+      if (entry.at("name").get<std::string>().find(name) == std::string::npos) continue;
+      found = true;
+      const text::ChatTemplate chat(entry.at("source").get<std::string>(), text_of(entry.at("variables")));
+      try {
+        EXPECT_EQ(tool_form(chat).open, open) << name;
+      } catch (const HttpError& error) {
+        ADD_FAILURE() << name << ": " << error.what();
+      }
+    }
+    EXPECT_TRUE(found) << name;
+  }
 }
 
 TEST(Tools, SaysWhatIsWrong) {

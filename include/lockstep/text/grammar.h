@@ -19,8 +19,9 @@ class LOCKSTEP_API Grammar {
  public:
   /// Rules "name ::= ...", the text being what the rule root derives: texts in quotes, classes of characters, a point
   /// for any one, names, groups, alternatives, repetitions with a star, plus, question mark or counts in braces,
-  /// comments from a number sign, as llama.cpp writes them. `file` names it in messages. FormatError with the line for
-  /// what is none, rules that are not there, left recursion, and beyond 200,000 symbols.
+  /// comments from a number sign, as llama.cpp writes them; <[12]> is the special token 12, for which no text stands.
+  /// `file` names it in messages. FormatError with the line for what is none, rules that are not there, left recursion,
+  /// and beyond 200,000 symbols.
   static Grammar from_gbnf(std::string_view source, std::string_view file = "grammar");
   /// JSON texts that the schema allows, as gbnf_of_json_schema writes it.
   static Grammar from_json_schema(std::string_view schema);

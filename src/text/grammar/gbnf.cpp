@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "text/grammar/rules.h"
+#include "text/grammar/token_texts.h"
 #include "text/unicode.h"
 
 namespace lockstep {
@@ -13,6 +14,7 @@ namespace text {
 namespace {
 
 constexpr std::int64_t kMostRepeats = 2000;
+constexpr std::int64_t kMostToken = INT32_MAX;
 constexpr int kMostDepth = 100;
 
 bool in_name(char32_t c) {
@@ -122,6 +124,8 @@ class GbnfParser {
       if (at_end() || c == '|' || c == ')' || c == '\n' || c == '\r') return result;
       if (c == '"') {
         part = quoted();
+      } else if (c == '<') {
+        part = special_token();
       } else if (c == '[') {
         part = {character_class()};
       } else if (take('.')) {
@@ -155,11 +159,11 @@ class GbnfParser {
         most = 1;
       } else if (take('{')) {
         space(false);
-        least = most = number();
+        least = most = repetitions();
         space(false);
         if (take(',')) {
           space(false);
-          most = peek() == '}' ? -1 : number();
+          most = peek() == '}' ? -1 : repetitions();
           space(false);
         }
         if (!take('}')) fail("} is missing");
@@ -179,11 +183,13 @@ class GbnfParser {
     }
   }
 
-  std::int64_t number() {
+  std::int64_t repetitions() { return number(kMostRepeats, "repetitions"); }
+
+  std::int64_t number(std::int64_t limit, std::string_view what) {
     std::int64_t value = -1;
     while (peek() >= '0' && peek() <= '9') {
       value = std::max<std::int64_t>(value, 0) * 10 + static_cast<std::int64_t>(text_[at_++] - '0');
-      if (value > kMostRepeats) fail(fmt::format("more than {} repetitions", kMostRepeats));
+      if (value > limit) fail(fmt::format("more than {} {}", limit, what));
     }
     if (value < 0) fail("a number is missing");
     return value;
@@ -221,16 +227,27 @@ class GbnfParser {
     }
   }
 
+  void append(Sequence& result, const std::string& bytes) {
+    for (const char byte : bytes) {
+      ByteSet set;
+      set.set(static_cast<unsigned char>(byte));
+      result.push_back(builder_.bytes(set));
+    }
+  }
+
   Sequence quoted() {
     ++at_;
     Sequence result;
-    while (!take('"')) {
-      for (const char byte : encode_utf8(character())) {
-        ByteSet set;
-        set.set(static_cast<unsigned char>(byte));
-        result.push_back(builder_.bytes(set));
-      }
-    }
+    while (!take('"')) append(result, encode_utf8(character()));
+    return result;
+  }
+
+  Sequence special_token() {
+    ++at_;
+    Sequence result;
+    if (!take('[')) fail("a token is written <[number]>");
+    append(result, special_text(number(kMostToken, "tokens")));
+    if (!take(']') || !take('>')) fail("a token is written <[number]>");
     return result;
   }
 

@@ -2,15 +2,26 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace lockstep {
 inline namespace v0 {
 namespace text {
 
+std::string special_text(std::int64_t id) {
+  return "\xff" + std::to_string(id) + "\xfe";
+}
+
 TokenTexts::TokenTexts(const Tokenizer& tokenizer) {
   auto tree = std::make_shared<Tree>();
   for (std::int64_t id = 0; id < tokenizer.size(); ++id) {
-    tree->texts.push_back(tokenizer.bytes(id));
+    std::string text = tokenizer.bytes(id);
+    if (text.empty() && tokenizer.token(id)) {
+      text = special_text(id);
+    } else if (text.find('\xff') != std::string::npos) {
+      text.clear();  // a byte that is in no text, and must not spell a special token
+    }
+    tree->texts.push_back(std::move(text));
     if (!tree->texts.back().empty()) tree->ids.push_back(id);
   }
   const auto text = [&](std::int64_t id) -> const std::string& { return tree->texts[static_cast<std::size_t>(id)]; };

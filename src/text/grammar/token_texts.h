@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <lockstep/text/grammar.h>
@@ -12,6 +13,9 @@
 namespace lockstep {
 inline namespace v0 {
 namespace text {
+
+/// What a grammar reads for a special token, whose name may stand in a text, too: begins with a byte that no text has.
+std::string special_text(std::int64_t id);
 
 struct TokenTexts::Tree {
   struct Node {

@@ -88,5 +88,24 @@ TEST(Constraint, AllowsExactlyWhatGoesOn) {
   EXPECT_TRUE(constraint->ended());
 }
 
+// A point is any character, but no special token; neither is its name in a text.
+TEST(Constraint, SpecialTokensComeWhereTheirNumberStands) {
+  LOCKSTEP_REQUIRE_DATA(stories_gguf());
+  const text::Tokenizer tokenizer = text::Tokenizer::load(stories_gguf());
+  const text::TokenTexts texts(tokenizer);
+  const std::int64_t end = *tokenizer.end_token();
+  const auto constraint = constrain(text::Grammar::from_gbnf("root ::= . <[1]> \"n\""), texts, {end});
+  EXPECT_EQ(tokenizer.token(1), "<s>");
+  EXPECT_THROW(constraint->accept(1), ValueError);
+  constraint->accept(*tokenizer.find("n"));
+  std::vector<float> logits(static_cast<std::size_t>(tokenizer.size()), 0.0f);
+  constraint->hide(logits);
+  for (std::size_t i = 0; i < logits.size(); ++i) EXPECT_EQ(std::isinf(logits[i]), i != 1) << i;
+  constraint->accept(1);
+  constraint->accept(*tokenizer.find("n"));
+  EXPECT_TRUE(constraint->ended());
+  EXPECT_FALSE(text::Grammar::from_gbnf("root ::= <[1]>").matches("<s>"));
+}
+
 }  // namespace
 }  // namespace lockstep::models

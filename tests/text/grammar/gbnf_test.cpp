@@ -51,6 +51,14 @@ TEST(Gbnf, Repetitions) {
   EXPECT_EQ(lengths("{2}{2}"), (Numbers{4}));
 }
 
+TEST(Gbnf, TokensAreWrittenByTheirNumbers) {
+  EXPECT_FALSE(fits("root ::= <[12]>", "12"));
+  EXPECT_TRUE(fits("root ::= <[12]>?", ""));
+  for (const char* bad :
+       {"root ::= <12>", "root ::= <[12>", "root ::= <[12]", "root ::= <[]>", "root ::= <[2147483648]>"})
+    EXPECT_THROW(Grammar::from_gbnf(bad), FormatError) << bad;
+}
+
 TEST(Gbnf, ClassesAreOfCharacters) {
   EXPECT_TRUE(fits("root ::= [a-cx]+", "abcx"));
   EXPECT_FALSE(fits("root ::= [a-cx]+", "d"));
@@ -138,7 +146,7 @@ TEST(Gbnf, SaysWhatIsWrong) {
       {"root ::= \"a\"{", "a number is missing"},
       {"root ::= \"a\"{1", "} is missing"},
       {"root ::= \"a\"{9999999999}", "more than 2000"},
-      {"\n\nroot ::= <[5]>", "line 3"},
+      {"\n\nroot ::= <think>", "line 3"},
       {"root ::= \xff", "UTF-8"},
       {"root ::= root \"a\" | \"b\"", "left recursion"},
       {"root ::= a\na ::= b? c\nb ::= \"x\"\nc ::= a \"y\" | \"z\"", "left recursion"},

@@ -1,0 +1,140 @@
+#include "server/timed_server.h"
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+using AskAddress = int (*)(int, sockaddr*, socklen_t*);
+
+void address_by(AskAddress ask, int socket, std::string& ip, int& port) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> service{};
+  if (ask(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return;
+  if (::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host.data(), host.size(), service.data(),
+                    service.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return;
+  }
+  ip = host.data();
+  port = std::atoi(service.data());
+}
+
+/// A connection. What does not come within `silent` of the last bytes, or by the end of its time, does not come.
+class TimedStream final : public httplib::Stream {
+ public:
+  TimedStream(int socket, std::chrono::seconds silent, std::chrono::seconds request, std::chrono::seconds all)
+      : socket_(socket),
+        silent_(silent),
+        request_(request),
+        read_end_(Clock::now() + request),
+        end_(Clock::now() + all) {}
+
+  bool is_readable() const override { return wait(POLLIN, read_end_); }
+  // Not to a client that has left.
+  bool is_writable() const override {
+    char byte = 0;
+    return wait(POLLOUT, end_) && ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
+  }
+
+  ssize_t read(char* to, std::size_t size) override {
+    if (at_ == held_) {
+      if (!is_readable()) {
+        late_ = late_ || Clock::now() >= read_end_;
+        return -1;
+      }
+      const ssize_t got = ::recv(socket_, buffer_.data(), buffer_.size(), 0);
+      if (got <= 0) return got;
+      at_ = 0;
+      held_ = static_cast<std::size_t>(got);
+    }
+    const std::size_t count = std::min(size, held_ - at_);
+    std::memcpy(to, buffer_.data() + at_, count);
+    at_ += count;
+    return static_cast<ssize_t>(count);
+  }
+
+  // Of a request that came too slowly, the answer is that.
+  ssize_t write(const char* from, std::size_t size) override {
+    if (late_) return -1;
+    return is_writable() ? ::send(socket_, from, size, MSG_NOSIGNAL) : -1;
+  }
+
+  void get_remote_ip_and_port(std::string& ip, int& port) const override {
+    address_by(::getpeername, socket_, ip, port);
+  }
+  void get_local_ip_and_port(std::string& ip, int& port) const override {
+    address_by(::getsockname, socket_, ip, port);
+  }
+  socket_t socket() const override { return socket_; }
+
+  void close() {
+    if (late_) {
+      const std::string body = fmt::format(
+          R"({{"error":{{"message":"the request was not here within {} seconds","type":"invalid_request_error","code":408}}}})",
+          request_.count());
+      const std::string answer = fmt::format(
+          "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: "
+          "{}\r\n\r\n{}",
+          body.size(), body);
+      (void)::send(socket_, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    ::shutdown(socket_, SHUT_RDWR);
+    ::close(socket_);
+  }
+
+ private:
+  bool wait(short events, Clock::time_point end) const {
+    end = std::min(end, Clock::now() + silent_);
+    for (;;) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+      pollfd asked{.fd = socket_, .events = events, .revents = 0};
+      if (left <= 0) return false;
+      const int count = ::poll(&asked, 1, static_cast<int>(left));
+      if (count >= 0 || errno != EINTR) return count > 0;
+    }
+  }
+
+  int socket_;
+  std::chrono::seconds silent_;
+  std::chrono::seconds request_;
+  Clock::time_point read_end_;
+  Clock::time_point end_;
+  std::array<char, 4096> buffer_{};
+  std::size_t at_ = 0;
+  std::size_t held_ = 0;
+  bool late_ = false;
+};
+
+}  // namespace
+
+bool TimedServer::process_and_close_socket(socket_t socket) {
+  TimedStream stream(socket, std::chrono::seconds(read_timeout_sec_), std::chrono::seconds(request_seconds_),
+                     std::chrono::seconds(all_seconds_));
+  bool closed = false;
+  const bool answered = stream.is_readable() && process_request(stream, true, closed, nullptr);
+  stream.close();
+  return answered;
+}
+
+}  // namespace server
+}  // namespace v0
+}  // namespace lockstep

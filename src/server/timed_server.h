@@ -1,0 +1,28 @@
+// cpp-httplib's server with a bound on how long a connection is there in all: its own bounds begin anew with each byte.
+// Only http.cpp uses it.
+#pragma once
+
+#include <httplib.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace server {
+
+class TimedServer : public httplib::Server {
+ public:
+  /// From the connection on: so many seconds for a request to be here, or it is answered with 408; and so many for all.
+  void set_bounds(int request_seconds, int all_seconds) {
+    request_seconds_ = request_seconds;
+    all_seconds_ = all_seconds;
+  }
+
+ private:
+  bool process_and_close_socket(socket_t socket) override;
+
+  int request_seconds_ = 600;
+  int all_seconds_ = 1200;
+};
+
+}  // namespace server
+}  // namespace v0
+}  // namespace lockstep
