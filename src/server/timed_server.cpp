@@ -38,24 +38,29 @@ void address_by(AskAddress ask, int socket, std::string& ip, int& port) {
   port = std::atoi(service.data());
 }
 
-/// A connection. What does not come within `silent` of the last bytes, or by the end of its time, does not come.
+/// A connection. What does not come within `silent` of the last bytes, or by the end of its time, does not come. From 0.20
+/// on cpp-httplib waits by other functions; no function says `override`, since none has all of them.
 class TimedStream final : public httplib::Stream {
  public:
   TimedStream(int socket, std::chrono::seconds silent, std::chrono::seconds request, std::chrono::seconds all)
       : socket_(socket),
         silent_(silent),
         request_(request),
-        read_end_(Clock::now() + request),
-        end_(Clock::now() + all) {}
+        begin_(Clock::now()),
+        read_end_(begin_ + request),
+        end_(begin_ + all) {}
 
-  bool is_readable() const override { return wait(POLLIN, read_end_); }
+  bool is_readable() const { return wait(POLLIN, read_end_); }
+  bool wait_readable() const { return is_readable(); }
   // Not to a client that has left.
-  bool is_writable() const override {
+  bool is_writable() const {
     char byte = 0;
     return wait(POLLOUT, end_) && ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
   }
 
-  ssize_t read(char* to, std::size_t size) override {
+  bool wait_writable() const { return is_writable(); }
+
+  ssize_t read(char* to, std::size_t size) {
     if (at_ == held_) {
       if (!is_readable()) {
         late_ = late_ || Clock::now() >= read_end_;
@@ -73,18 +78,21 @@ class TimedStream final : public httplib::Stream {
   }
 
   // Of a request that came too slowly, the answer is that.
-  ssize_t write(const char* from, std::size_t size) override {
+  ssize_t write(const char* from, std::size_t size) {
     if (late_) return -1;
-    return is_writable() ? ::send(socket_, from, size, MSG_NOSIGNAL) : -1;
+    return is_writable() ? ::send(socket_, from, size, CPPHTTPLIB_SEND_FLAGS) : -1;
   }
 
-  void get_remote_ip_and_port(std::string& ip, int& port) const override {
+  void get_remote_ip_and_port(std::string& ip, int& port) const {
     address_by(::getpeername, socket_, ip, port);
   }
-  void get_local_ip_and_port(std::string& ip, int& port) const override {
+  void get_local_ip_and_port(std::string& ip, int& port) const {
     address_by(::getsockname, socket_, ip, port);
   }
-  socket_t socket() const override { return socket_; }
+  socket_t socket() const { return socket_; }
+  time_t duration() const {
+    return static_cast<time_t>(std::chrono::ceil<std::chrono::milliseconds>(Clock::now() - begin_).count());
+  }
 
   void close() {
     if (late_) {
@@ -95,7 +103,7 @@ class TimedStream final : public httplib::Stream {
           "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: "
           "{}\r\n\r\n{}",
           body.size(), body);
-      (void)::send(socket_, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      (void)::send(socket_, answer.data(), answer.size(), CPPHTTPLIB_SEND_FLAGS | MSG_DONTWAIT);
     }
     ::shutdown(socket_, SHUT_RDWR);
     ::close(socket_);
@@ -116,6 +124,7 @@ class TimedStream final : public httplib::Stream {
   int socket_;
   std::chrono::seconds silent_;
   std::chrono::seconds request_;
+  Clock::time_point begin_;
   Clock::time_point read_end_;
   Clock::time_point end_;
   std::array<char, 4096> buffer_{};
@@ -129,10 +138,23 @@ class TimedStream final : public httplib::Stream {
 bool TimedServer::process_and_close_socket(socket_t socket) {
   TimedStream stream(socket, std::chrono::seconds(read_timeout_sec_), std::chrono::seconds(request_seconds_),
                      std::chrono::seconds(all_seconds_));
-  bool closed = false;
-  const bool answered = stream.is_readable() && process_request(stream, true, closed, nullptr);
+  const bool answered = stream.is_readable() && answer(*this, stream);
   stream.close();
   return answered;
+}
+
+// From 0.17 on cpp-httplib wants to be told both addresses.
+template <typename Self, typename Connection> bool TimedServer::answer(Self& self, Connection& stream) {
+  bool closed = false;
+  if constexpr (requires { self.process_request(stream, true, closed, nullptr); }) {
+    return self.process_request(stream, true, closed, nullptr);
+  } else {
+    std::string remote, local;
+    int remote_port = 0, local_port = 0;
+    stream.get_remote_ip_and_port(remote, remote_port);
+    stream.get_local_ip_and_port(local, local_port);
+    return self.process_request(stream, remote, remote_port, local, local_port, true, closed, nullptr);
+  }
 }
 
 }  // namespace server

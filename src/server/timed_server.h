@@ -18,6 +18,7 @@ class TimedServer : public httplib::Server {
 
  private:
   bool process_and_close_socket(socket_t socket) override;
+  template <typename Self, typename Connection> static bool answer(Self& self, Connection& stream);
 
   int request_seconds_ = 600;
   int all_seconds_ = 1200;
