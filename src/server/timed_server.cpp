@@ -38,8 +38,8 @@ void address_by(AskAddress ask, int socket, std::string& ip, int& port) {
   port = std::atoi(service.data());
 }
 
-/// A connection. What does not come within `silent` of the last bytes, or by the end of its time, does not come. From 0.20
-/// on cpp-httplib waits by other functions; no function says `override`, since none has all of them.
+/// A connection. What does not come within `silent` of the last bytes, or by the end of its time, does not come. From
+/// 0.20 on cpp-httplib waits by other functions; no function says `override`, since none has all of them.
 class TimedStream final : public httplib::Stream {
  public:
   TimedStream(int socket, std::chrono::seconds silent, std::chrono::seconds request, std::chrono::seconds all)
@@ -83,12 +83,8 @@ class TimedStream final : public httplib::Stream {
     return is_writable() ? ::send(socket_, from, size, CPPHTTPLIB_SEND_FLAGS) : -1;
   }
 
-  void get_remote_ip_and_port(std::string& ip, int& port) const {
-    address_by(::getpeername, socket_, ip, port);
-  }
-  void get_local_ip_and_port(std::string& ip, int& port) const {
-    address_by(::getsockname, socket_, ip, port);
-  }
+  void get_remote_ip_and_port(std::string& ip, int& port) const { address_by(::getpeername, socket_, ip, port); }
+  void get_local_ip_and_port(std::string& ip, int& port) const { address_by(::getsockname, socket_, ip, port); }
   socket_t socket() const { return socket_; }
   time_t duration() const {
     return static_cast<time_t>(std::chrono::ceil<std::chrono::milliseconds>(Clock::now() - begin_).count());

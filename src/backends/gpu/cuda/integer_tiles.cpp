@@ -13,8 +13,8 @@ namespace gpu {
 // with products, beside those of the other warpgroup.
 //
 // Digits lie in shared memory as wgmma reads them: rows of 128 bytes, their eighths exchanged (swizzle of 128 bytes).
-// Scales have one place more than there are stages: a stage is given back while loads of its scales are on their way, for
-// arrivals do not wait for loads, and bulk copies, which take another way, could overtake these.
+// Scales have one place more than there are stages: a stage is given back while loads of its scales are on their way,
+// for arrivals do not wait for loads, and bulk copies, which take another way, could overtake these.
 const char* const kIntegerTilesText = R"(
 #define TILE_BLOCK 32768
 #define TILE_STAGE 65536
