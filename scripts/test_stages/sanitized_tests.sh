@@ -12,6 +12,7 @@ sanitized_never='Exhaustive|Golden|Slow|Nvrtc|CudaTexts|HostMemory|\.[Ss]egment|
 long_tests=(
   agreement.PlantedBit.IsFoundByAShadowAndByComparingRecordings
   agreement.ShadowOfBlockedAttention.ComparesItsComposition
+  backends.PackedContraction.ManyLongBlocksSideBySide
   cli.AutocastOps.OnlyListedOpsFollow
   cli.Finetune.TeachesAnAdapterAndMergesIt
   cli.RowInvariance.OfEveryOp
@@ -22,6 +23,7 @@ long_tests=(
   graph.ContractionForms.AFewRowsTimesMatricesOfSixteenBits
   graph.ContractionForms.MatricesTimesAFewVectors
   graph.MaskedAttention.ManyTexts
+  graph.MaskedAttention.ManyTextsWithFinitePadding
   graph.Packed.EveryEncodingHasTheBitsOfItsElements
   graph.Q8Numerics.LongColumnsAreTheSameEverywhere
   graph.RandomGraphs.MoreOfThem
