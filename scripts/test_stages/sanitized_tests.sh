@@ -18,7 +18,7 @@ long_tests=(
   backends.CpuFourier.LongLines
   backends.CpuScan.LongRowsOnEveryAxis
   backends.GpuRender.CodesOfManyRowsAreMultipliedByWarpgroupsWhereTheDeviceHasThem
-  backends.PackedContraction.RowsMeetBlocksSideBySide
+  backends.PackedContraction.ManyLongBlocksSideBySide
   cli.AutocastOps.OnlyListedOpsFollow
   cli.Finetune.TeachesAnAdapterAndMergesIt
   cli.RowInvariance.OfEveryOp

@@ -187,40 +187,52 @@ TEST(PackedContraction, ManyRowsInQ8Numerics) {
   }
 }
 
-// Lanes are blocks of k of neighbouring columns: as many of them as fill vectors or not, a rest of k, more columns than
-// are summed together; rows that are multiplied two at a time, and one that is left; scales that are zeros or the
-// smallest or largest numbers, and rows so small that only the signs of zeros are left.
-TEST(PackedContraction, RowsMeetBlocksSideBySide) {
-  for (const Encoding encoding : {Encoding::q8_0, Encoding::q4_0, Encoding::q4_1, Encoding::q5_0, Encoding::q5_1,
-                                  Encoding::q4_k, Encoding::q5_k, Encoding::q6_k}) {
-    const EncodingInfo& info = info_of(encoding);
-    for (const std::int64_t m : {1, 2, 3, 7}) {
-      for (const std::int64_t n : {5, 300}) {
-        for (const std::int64_t k : {std::int64_t{768}, 16 * 256 - (info.elements == 32 ? std::int64_t{160} : 256)}) {
-          Problem problem({}, m, View::contiguous({n, k}).permuted({1, 0}), n * k);
-          problem.kernel.b_operand.encoding = encoding;
-          Bytes& blocks = problem.buffers[1];
-          blocks = random_blocks({n, k}, encoding, static_cast<std::uint64_t>(m + n + k), false);
-          constexpr std::uint16_t kFinite[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x7bff, 0xfbff};
-          for (std::size_t b = 0; b * info.bytes < blocks.size(); b += 3) {
-            std::memcpy(blocks.data() + b * info.bytes + info.first_half, &kFinite[b % std::size(kFinite)], 2);
-          }
-          expect_reference_bits(problem);
-          for (std::size_t i = 0; i < problem.buffers[0].size(); i += 4) {
-            float value;
-            std::memcpy(&value, problem.buffers[0].data() + i, 4);
-            value *= 0x1p-124f;
-            std::memcpy(problem.buffers[0].data() + i, &value, 4);
-          }
-          expect_reference_bits(problem);
-          // Of all columns one has no finite number: they are decoded element by element.
-          constexpr std::uint16_t kInfinity = 0x7c00;
-          std::memcpy(blocks.data() + (blocks.size() / info.bytes - 1) * info.bytes + info.first_half, &kInfinity, 2);
-          expect_reference_bits(problem);
-        }
-      }
+// Lanes are blocks of k of neighbouring columns; rows that are multiplied two at a time, and one that is left; scales
+// that are zeros or the smallest or largest numbers, and rows so small that only the signs of zeros are left.
+void expect_blocks_side_by_side(Encoding encoding, std::int64_t n, std::int64_t k) {
+  const EncodingInfo& info = info_of(encoding);
+  for (const std::int64_t m : {1, 2, 3, 7}) {
+    Problem problem({}, m, View::contiguous({n, k}).permuted({1, 0}), n * k);
+    problem.kernel.b_operand.encoding = encoding;
+    Bytes& blocks = problem.buffers[1];
+    blocks = random_blocks({n, k}, encoding, static_cast<std::uint64_t>(m + n + k), false);
+    constexpr std::uint16_t kFinite[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x7bff, 0xfbff};
+    for (std::size_t b = 0; b * info.bytes < blocks.size(); b += 3) {
+      std::memcpy(blocks.data() + b * info.bytes + info.first_half, &kFinite[b % std::size(kFinite)], 2);
     }
+    expect_reference_bits(problem);
+    for (std::size_t i = 0; i < problem.buffers[0].size(); i += 4) {
+      float value;
+      std::memcpy(&value, problem.buffers[0].data() + i, 4);
+      value *= 0x1p-124f;
+      std::memcpy(problem.buffers[0].data() + i, &value, 4);
+    }
+    expect_reference_bits(problem);
+    // Of all columns one has no finite number: they are decoded element by element.
+    constexpr std::uint16_t kInfinity = 0x7c00;
+    std::memcpy(blocks.data() + (blocks.size() / info.bytes - 1) * info.bytes + info.first_half, &kInfinity, 2);
+    expect_reference_bits(problem);
   }
+}
+
+constexpr Encoding kSideBySide[] = {Encoding::q8_0, Encoding::q4_0, Encoding::q4_1, Encoding::q5_0,
+                                    Encoding::q5_1, Encoding::q4_k, Encoding::q5_k, Encoding::q6_k};
+
+// A number of blocks that fills no whole vectors.
+std::int64_t long_rest(Encoding encoding) {
+  return 16 * 256 - (info_of(encoding).elements == 32 ? 160 : 256);
+}
+
+// As many blocks as fill vectors or not, a rest of k, more columns than are summed together.
+TEST(PackedContraction, RowsMeetBlocksSideBySide) {
+  for (const Encoding encoding : kSideBySide) {
+    for (const std::int64_t n : {5, 300}) expect_blocks_side_by_side(encoding, n, 768);
+    expect_blocks_side_by_side(encoding, 5, long_rest(encoding));
+  }
+}
+
+TEST(PackedContraction, ManyLongBlocksSideBySide) {
+  for (const Encoding encoding : kSideBySide) expect_blocks_side_by_side(encoding, 300, long_rest(encoding));
 }
 
 TEST(PackedContraction, BatchesAndStrides) {
