@@ -10,6 +10,7 @@
 
 #include <lockstep/error.h>
 
+#include "kernels/scalar.h"
 #include "support/data.h"
 #include "support/files.h"
 
@@ -48,6 +49,20 @@ TEST(Sampler, TypicalSamplingKeepsWhatTransformersKeeps) {
       }
     }
   }
+}
+
+TEST(Sampler, LogProbabilityIsByExponentialsAddedInOrder) {
+  std::vector<float> logits(20'003);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    logits[i] = i % 11 == 5 ? kHidden : static_cast<float>(i * 7919 % 4001) * 0.013f - 26.0f;
+  }
+  logits[777] = 27.5f;
+  double total = 0;
+  for (const float logit : logits) total += scalar::ls_exp(static_cast<double>(logit) - 27.5);
+  EXPECT_GT(total, 1.0);
+  const SampledToken token = sample(logits, 0, {});
+  EXPECT_EQ(token.token, 777);
+  EXPECT_EQ(token.log_probability, static_cast<float>(-scalar::ls_log(total)));
 }
 
 TEST(Sampler, RepetitionPenaltyIsThatOfTransformers) {
