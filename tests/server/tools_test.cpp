@@ -10,11 +10,21 @@
 #include <lockstep/text/grammar.h>
 
 #include "server/completion.h"
+#include "support/data.h"
 #include "support/files.h"
+#include "support/http_client.h"
 #include "support/marked_tokenizer.h"
+#include "support/served_stories.h"
 
 namespace lockstep::server {
 namespace {
+
+using nlohmann::json;
+using test::events_of;
+using test::HttpAnswer;
+using test::stories;
+using test::Told;
+using testing::HasSubstr;
 
 const ToolForm kHermes{"<tool_call>\n", "\n</tool_call>\n<tool_call>\n", "\n</tool_call>", "arguments"};
 const ToolForm kBare{"", "", "", "parameters"};
@@ -254,6 +264,124 @@ TEST(Tools, SaysWhatIsWrong) {
   const Json pattern =
       Json::parse(R"([{"type":"function","function":{"name":"f","parameters":{"type":"string","pattern":"(a)\\1"}}}])");
   EXPECT_THROW(tool_grammar(pattern, choice, kHermes), FormatError);
+}
+
+TEST(LanguageService, CallsFunctions) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  LanguageService service({.model = models::load_language_model(stories()),
+                           .tokenizer = text::Tokenizer::load(stories()),
+                           .chat = text::ChatTemplate(kToolTemplate),
+                           .name = "stories",
+                           .fingerprint = "fp_test",
+                           .device = {}});
+  HttpServer http({.port = 0});
+  service.add_to(http);
+  const int port = test::port_of(http.start());
+  const json tools =
+      json::parse(R"([{"type":"function","function":{"name":"find","parameters":{"$defs":{"k":{"enum":["cat","dog"]}},
+      "type":"object","properties":{"kind":{"$ref":"#/$defs/k"},"count":{"type":"integer"}},"required":["kind"]}}},
+      {"type":"function","function":{"name":"stop"}}])");
+  json body = {{"messages", {{{"role", "user"}, {"content", "Tom had a"}}}}, {"tools", tools}, {"max_tokens", 150}};
+  const auto ask = [&](const json& asked) {
+    const HttpAnswer answer = request(port, "POST", "/v1/chat/completions", asked.dump());
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return answer.json().at("choices").at(0);
+  };
+  for (const json& choice : {json("required"), json::parse(R"({"type":"function","function":{"name":"find"}})")}) {
+    body["tool_choice"] = choice;
+    body["parallel_tool_calls"] = false;
+    for (int seed = 0; seed < 3; ++seed) {
+      body["seed"] = seed;
+      const json answer = ask(body);
+      EXPECT_EQ(answer.at("finish_reason"), "tool_calls") << answer;
+      const json& call = answer.at("message").at("tool_calls").at(0);
+      const json arguments = json::parse(call.at("function").at("arguments").get<std::string>());
+      if (call.at("function").at("name") == "find") {
+        EXPECT_TRUE(arguments.at("kind") == "cat" || arguments.at("kind") == "dog") << call;
+      } else {
+        EXPECT_EQ(call.at("function").at("name"), "stop");
+        EXPECT_TRUE(choice.is_string() && arguments.empty());
+      }
+      // Streamed, it is the same call.
+      body["stream"] = true;
+      const HttpAnswer streamed = request(port, "POST", "/v1/chat/completions", body.dump());
+      body.erase("stream");
+      json delta;
+      for (const json& event : events_of(streamed.body)) {
+        if (event.at("choices").at(0).at("delta").contains("tool_calls")) delta = event.at("choices").at(0).at("delta");
+      }
+      EXPECT_EQ(delta.at("tool_calls").at(0).at("function"), call.at("function"));
+      EXPECT_EQ(delta.at("tool_calls").at(0).at("index"), 0);
+    }
+  }
+  // Left to itself, this model tells stories; a call in the conversation and its result are read by the template.
+  body["tool_choice"] = "auto";
+  body["messages"].push_back(json::parse(
+      R"({"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"find","arguments":"{\"kind\":\"cat\"}"}}]})"));
+  body["messages"].push_back({{"role", "tool"}, {"tool_call_id", "1"}, {"content", "a cat. They"}});
+  body["max_tokens"] = 20;
+  const json story = ask(body);
+  EXPECT_EQ(story.at("finish_reason"), "length");
+  EXPECT_FALSE(story.at("message").at("content").get<std::string>().empty());
+  body["tool_choice"] = json::parse(R"({"type":"function","function":{"name":"lose"}})");
+  EXPECT_THAT(request(port, "POST", "/v1/chat/completions", body.dump()).body, HasSubstr("there is no tool"));
+  body["response_format"] = {{"type", "json_object"}};
+  EXPECT_THAT(request(port, "POST", "/v1/chat/completions", body.dump()).body, HasSubstr("cannot be had together"));
+  body.erase("tools");
+  EXPECT_THAT(request(port, "POST", "/v1/chat/completions", body.dump()).body, HasSubstr("needs tools"));
+}
+
+// A mark that is a special token is read, and shown to nobody.
+TEST(LanguageService, CallsFunctionsByMarksThatAreSpecialTokens) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told({.model = models::load_language_model(stories()),
+                   .tokenizer = test::marked_tokenizer({"[TOOL_CALLS]", "[ARGS]"}),
+                   .chat = text::ChatTemplate("{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+                                              "[TOOL_CALLS]{{ c.function.name }}[ARGS]{{ c.function.arguments | tojson "
+                                              "}}{% endfor %}{% endfor %}"),
+                   .name = "stories",
+                   .fingerprint = "fp_test",
+                   .device = {}});
+  const json tools = json::parse(
+      R"([{"type":"function","function":{"name":"find","parameters":{"type":"object","properties":{"kind":{"enum":["cat","dog"]}},"required":["kind"]}}}])");
+  json body = {{"messages", {{{"role", "user"}, {"content", "Tom had a"}}}},
+               {"tools", tools},
+               {"parallel_tool_calls", false},
+               {"max_tokens", 60}};
+  const auto expect_call = [&](const json& message) {
+    ASSERT_TRUE(message.contains("tool_calls")) << message;
+    const json& call = message.at("tool_calls").at(0);
+    EXPECT_EQ(call.at("function").at("name"), "find");
+    EXPECT_THAT(json::parse(call.at("function").at("arguments").get<std::string>()).at("kind"),
+                testing::AnyOf(json("cat"), json("dog")));
+    EXPECT_EQ(call.at("id").get<std::string>().size(), 9u);
+  };
+  // Left to itself it draws other tokens; a bias has it begin a call.
+  for (const char* choice : {"required", "auto"}) {
+    body["tool_choice"] = choice;
+    if (choice == std::string("auto")) body["logit_bias"] = {{std::to_string(test::kFirstMark), 100}};
+    const json answer = told.post("/v1/chat/completions", body).json().at("choices").at(0);
+    EXPECT_EQ(answer.at("finish_reason"), "tool_calls") << answer;
+    EXPECT_TRUE(answer.at("message").at("content").is_null()) << answer;
+    expect_call(answer.at("message"));
+    body["stream"] = true;
+    const HttpAnswer streamed = told.post("/v1/chat/completions", body);
+    body.erase("stream");
+    json delta;
+    for (const json& event : events_of(streamed.body)) {
+      if (event.at("choices").at(0).at("delta").contains("tool_calls")) delta = event.at("choices").at(0).at("delta");
+    }
+    expect_call(delta);
+    EXPECT_EQ(delta.at("tool_calls").at(0).at("function"), answer.at("message").at("tool_calls").at(0).at("function"));
+  }
+  // Cut off within the call, and without tools: no mark is seen.
+  body["max_tokens"] = 3;
+  const json cut = told.post("/v1/chat/completions", body).json().at("choices").at(0);
+  EXPECT_EQ(cut.at("finish_reason"), "length");
+  EXPECT_EQ(cut.at("message").at("content"), "fi");
+  body["tool_choice"] = "none";
+  body["max_tokens"] = 2;
+  EXPECT_EQ(told.post("/v1/chat/completions", body).json().at("choices").at(0).at("message").at("content"), "");
 }
 
 }  // namespace
