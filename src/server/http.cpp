@@ -208,11 +208,6 @@ HttpServer::HttpServer(const ServerOptions& options) : state_(std::make_unique<S
   };
   http.set_payload_max_length(options.body_bytes);
   http.set_read_timeout(options.seconds);
-  http.set_write_timeout(options.seconds);
-  // One request a connection: the body of a refused request is not read, and would be taken for the next request, whose
-  // Host and Origin its sender chooses.
-  http.set_keep_alive_max_count(1);
-  http.set_keep_alive_timeout(options.seconds);
   http.set_tcp_nodelay(true);
   http.set_default_headers({{"X-Content-Type-Options", "nosniff"},
                             {"Cache-Control", "no-store"},

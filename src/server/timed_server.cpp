@@ -11,7 +11,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -139,7 +139,8 @@ bool TimedServer::process_and_close_socket(socket_t socket) {
   return answered;
 }
 
-// From 0.17 on cpp-httplib wants to be told both addresses.
+// One request a connection: the body of a refused request is not read, and would be taken for the next request, whose Host
+// and Origin its sender chooses. From 0.17 on cpp-httplib wants to be told both addresses.
 template <typename Self, typename Connection> bool TimedServer::answer(Self& self, Connection& stream) {
   bool closed = false;
   if constexpr (requires { self.process_request(stream, true, closed, nullptr); }) {

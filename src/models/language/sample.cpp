@@ -175,7 +175,7 @@ std::size_t choose(std::span<const float> logits, std::int64_t position, const S
 
 float log_probability_of(std::span<const float> logits, std::size_t token) {
   const double largest = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
-  // A large vocabulary's exponentials, one by one, take a seventh of a small model's step; vectors give the same bits.
+  // A large vocabulary's exponentials, one by one, take an eighth of a small model's step; vectors give the same bits.
   std::vector<double> below(logits.size());
   std::transform(logits.begin(), logits.end(), below.begin(),
                  [&](float x) { return static_cast<double>(x) - largest; });
