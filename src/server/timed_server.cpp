@@ -139,8 +139,8 @@ bool TimedServer::process_and_close_socket(socket_t socket) {
   return answered;
 }
 
-// One request a connection: the body of a refused request is not read, and would be taken for the next request, whose Host
-// and Origin its sender chooses. From 0.17 on cpp-httplib wants to be told both addresses.
+// One request a connection: the body of a refused request is not read, and would be taken for the next request, whose
+// Host and Origin its sender chooses. From 0.17 on cpp-httplib wants to be told both addresses.
 template <typename Self, typename Connection> bool TimedServer::answer(Self& self, Connection& stream) {
   bool closed = false;
   if constexpr (requires { self.process_request(stream, true, closed, nullptr); }) {
