@@ -76,8 +76,10 @@ Launch TeamKernel::render() {
   for (int phase = 0; phase <= last_phase_; ++phase) write_phase(phase);
   write_row_outputs();
   lines_.close();
-  if (has_few_rows() && space_.row_count > 1) keep_apart();
-  Launch result = launch(lines_, writer_, words_, groups_for(space_.row_count, teams, limits_), limits_);
+  const std::uint32_t groups = groups_for(space_.row_count, teams, limits_);
+  constexpr std::uint32_t kManyGroups = 32;  // 64 gain; a few begin earlier where they need little
+  if (has_few_rows() && groups >= kManyGroups) keep_apart();
+  Launch result = launch(lines_, writer_, words_, groups, limits_);
   result.text.shared = shared_;
   result.text.copies = !copied_.empty();
   const bool has_many_words = held_words() > kFewHeldWords || bytes_under_way() > kFewBytesUnderWay;
