@@ -84,6 +84,8 @@ void write(ls::Device device, const std::string& suffix, ls::DType dtype) {
   run("gelu_add_mul", shape, [&](const ls::Tensor& x) { return ls::gelu(x + b) * r; });
   run("layer_norm_chain", shape,
       [&](const ls::Tensor& x) { return ls::layer_norm(ls::gelu(x + b) + r, {4096}, w, b); });
+  run("rms_norm", {64, 4096}, [&](const ls::Tensor& x) { return ls::rms_norm(x, {4096}, w, 1e-5); });
+  run("rms_norm_1", {1, 4096}, [&](const ls::Tensor& x) { return ls::rms_norm(x, {4096}, w, 1e-5); });
   run("softmax", shape, [](const ls::Tensor& x) { return ls::softmax(x, -1); });
   run("softmax_short", {65536, 64}, [](const ls::Tensor& x) { return ls::softmax(x, -1); });
   run("sum_rows", shape, [](const ls::Tensor& x) { return ls::sum(x, {1}); });

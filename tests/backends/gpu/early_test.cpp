@@ -65,11 +65,45 @@ int asking(const Kernel& kernel, const RenderLimits& limits = kEarly) {
   return count;
 }
 
-TEST(EarlyLaunches, AskForTheWeightsOfOneRow) {
+std::size_t times(const std::string& text, const std::string& what) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+TEST(EarlyLaunches, AskForTheWeightsOfAFewRows) {
   EXPECT_EQ(asking(norm(1, 4096)), 1);
   EXPECT_EQ(asking(norm(1, 300)), 1);
-  EXPECT_EQ(asking(norm(64, 4096)), 0);
+  EXPECT_EQ(asking(norm(64, 4096)), 1);
+  EXPECT_EQ(asking(norm(133, 4096)), 0);
   EXPECT_EQ(asking(norm(1, 4096), {}), 0);
+  const auto inputs = [](std::int64_t rows) {
+    return times(render(norm(rows, 4096), kEarly).launches.at(0).text.body, "ASK_FOR(");
+  };
+  EXPECT_EQ(inputs(1), 2);
+  EXPECT_EQ(inputs(64), 1);
+}
+
+// Slot 1 is the weights'.
+TEST(EarlyLaunches, OfAFewRowsReadEverythingOnceBeforeTheirSums) {
+  for (const std::int64_t rows : {1, 64, 133}) {
+    const std::string body = render(norm(rows, 4096), kEarly).launches.at(0).text.body;
+    const std::size_t sum = body.find("BARRIER()");
+    EXPECT_LT(body.find("LOAD4_U32(slot0"), sum) << body;
+    EXPECT_EQ(body.find("LOAD4_U32(slot1") < sum, rows <= 132) << body;
+    EXPECT_EQ(times(body, "LOAD4_U32("), 2) << body;
+  }
+}
+
+TEST(EarlyLaunches, OfMoreThanAFewRowsHaveAUnitForEach) {
+  const auto fits_twice = [](std::int64_t rows) {
+    constexpr std::size_t kUnit = 228 << 10, kOfEach = 1 << 10;  // of an H200, the second taken by the system
+    return 2 * (shared_bytes_of(render(norm(rows, 4096), kEarly).launches.at(0).text) + kOfEach) <= kUnit;
+  };
+  EXPECT_FALSE(fits_twice(32));
+  EXPECT_FALSE(fits_twice(132));
+  EXPECT_TRUE(fits_twice(31));
+  EXPECT_TRUE(fits_twice(133));
 }
 
 TEST(EarlyLaunches, AskForKeysAndValuesWhereAllWorkgroupsBeginAtOnce) {

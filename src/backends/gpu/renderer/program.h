@@ -53,7 +53,8 @@ class ProgramWriter {
   void load_batch(Lines& lines, const std::string& part, const std::string& first,
                   const std::set<int>& instructions) const;
   void end_batch() { batched_ = false; }
-  /// The inputs of `instructions` that load_vectors reads and that lie elsewhere in each row.
+  /// The inputs of `instructions` that load_vectors reads, and those among them that lie elsewhere in each row.
+  std::set<int> vector_inputs_of(const std::set<int>& instructions) const;
   std::set<int> vector_inputs_by_row(const std::set<int>& instructions) const;
   /// Starts to copy what load_vectors would read to place `at` of those arrays, and later takes the words from there.
   void start_copies(Lines& lines, const std::string& part, const std::string& first, const std::string& at,
@@ -127,7 +128,6 @@ class ProgramWriter {
   void declare_words(Lines& lines, const std::set<int>& outputs) const;
   /// Whether the words of a vector output are floats yet, which are rounded to 16 bits together.
   bool rounds_at_store(int output) const;
-  std::set<int> vector_inputs_of(const std::set<int>& instructions) const;
   std::string parameter(int index, ComputeType type);
 
   const Program& program_;

@@ -20,15 +20,18 @@
 namespace lockstep {
 inline namespace v0 {
 namespace gpu {
-// A row's weights come from far away, so they are asked for while the launch before still runs, as is all that one row
-// reads of dense memory: nobody knows here which of it that launch writes.
+// What all rows read, such as their weights, comes from far away, so it is asked for while the launch before still
+// runs, as is all that one row reads of dense memory: nobody knows here which of it that launch writes.
 void TeamKernel::ask_for_inputs() {
   constexpr std::int64_t kLine = 128;
-  for (const Input& input : program_.inputs) {
-    const View& view = input.view;
+  for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
+    const Input& input = program_.inputs[i];
+    const View& view = space_.inputs[i];
     const auto size = static_cast<std::int64_t>(size_of(input.dtype));
     const int last = view.shape.rank() - 1;
-    if (last < 0 || !view.bounds.empty() || view.strides[last] != 1 || view.shape[last] != space_.length) continue;
+    if (!is_same_for_rows(view) || last < 0 || !view.bounds.empty() || view.strides[last] != 1) continue;
+    if (view.shape[last] != space_.length) continue;
+    lines_.add("UNROLL_BY(1)");  // which is one, but for f64
     lines_.add("for (int at = int(THREAD) * {0}; at < {1}; at += {2}) ASK_FOR({3} + {4} + ULONG(at))", kLine,
                words_.int32(space_.length * size), limits_.threads * kLine,
                words_.asked_memory(Patch::Kind::address, input.slot),
@@ -37,8 +40,18 @@ void TeamKernel::ask_for_inputs() {
   lines_.add("AFTER_EARLIER()");
 }
 
+// Workgroups that begin while most units are still busy with the launch before would all go to the few that are not,
+// and share these: so each asks for more than half of a unit's shared memory.
+void TeamKernel::keep_apart() {
+  KernelText text;
+  text.shared = shared_;
+  const std::size_t bytes = shared_bytes_of(text);
+  const std::size_t half = limits_.shared_bytes / 2;
+  if (bytes < half) shared_.push_back({ComputeType::i32, "apart", static_cast<int>((half - bytes) / sizeof(int))});
+}
+
 Launch TeamKernel::render() {
-  if (limits_.copies_to_shared && space_.row_count == 1) ask_for_inputs();
+  if (has_few_rows()) ask_for_inputs();
   writer_.declare_buffers(lines_);
   const char* index = space_.wide ? "LONG" : "int";
   const int teams = limits_.threads / team_;
@@ -59,13 +72,18 @@ Launch TeamKernel::render() {
   const std::set<int> outputs = all_of(program_.outputs.size());
   writer_.declare_places(lines_, "row", "", 0, space_.rows, all_of(program_.code.size()), outputs, false);
   writer_.declare_places(lines_, "r", "row", 0, 0, row_instructions(), {}, true);
+  if (has_few_rows()) load_ahead_of_sums();
   for (int phase = 0; phase <= last_phase_; ++phase) write_phase(phase);
   write_row_outputs();
   lines_.close();
-  Launch result = launch(lines_, writer_, words_, groups_for(space_.row_count, teams, limits_), limits_);
+  const std::uint32_t groups = groups_for(space_.row_count, teams, limits_);
+  constexpr std::uint32_t kManyGroups = 32;  // 64 gain; a few begin earlier where they need little
+  if (has_few_rows() && groups >= kManyGroups) keep_apart();
+  Launch result = launch(lines_, writer_, words_, groups, limits_);
   result.text.shared = shared_;
   result.text.copies = !copied_.empty();
-  if (staged_ && copied_.empty() && (held_words() > kFewHeldWords || bytes_under_way() > kFewBytesUnderWay)) {
+  const bool has_many_words = held_words() > kFewHeldWords || bytes_under_way() > kFewBytesUnderWay;
+  if (staged_ && copied_.empty() && has_many_words && !has_few_rows()) {
     result.text.groups_per_unit = (staged_at_.empty() ? kThreadsOfManyWords : kThreadsOfStagedWords) / limits_.threads;
   }
   return result;
@@ -168,6 +186,9 @@ void TeamKernel::write_vectors(int phase, const std::vector<Reduction>& reductio
   ProgramWriter::Copies taken = phase == 0 ? copied_ : ProgramWriter::Copies();
   writer_.take_copies(lines_, copied_at(), taken);
   for (const int i : ahead_) {
+    const bool is_read = std::any_of(computed.begin(), computed.end(),
+                                     [&](int load) { return loads_input(load) && code(load).index == i; });
+    if (!is_read) continue;
     lines_.add("UINT in{}_words[{}];", i, width_);
     lines_.add("UNROLL");
     lines_.add("for (int q = 0; q < {0}; q++) in{1}_words[q] = ahead{1}[s * {0} + q];", width_, i);
@@ -278,8 +299,8 @@ void TeamKernel::write_phase(int phase) {
       if (reduction.is_ordered()) reduction.start_chain(lines_, is_guarded(reduction.operand_type(), limits_));
     }
   }
-  ahead_.clear();
-  if (sums_steps) load_ahead(phase);
+  if (!has_few_rows()) ahead_.clear();
+  if (sums_steps) load_ahead(computed, writer_.vector_inputs_by_row(computed));
   const auto steps = [&] {
     lines_.add("{}", steps_ * width_ * static_cast<int>(computed.size()) <= 256 || holds_ ? "UNROLL" : "UNROLL_BY(4)");
     lines_.open("for (int s = 0; s < {}; s++) {{", steps_);
@@ -308,9 +329,21 @@ void TeamKernel::write_phase(int phase) {
   }
 }
 
-void TeamKernel::load_ahead(int phase) {
-  std::set<int> loads = computed_[static_cast<std::size_t>(phase)];
-  ahead_ = writer_.vector_inputs_by_row(loads);
+// What phases behind sums read, such as weights, is on its way with what is summed.
+void TeamKernel::load_ahead_of_sums() {
+  std::set<int> loads;
+  for (int phase = 1; phase <= last_phase_; ++phase) {
+    const std::set<int>& computed = computed_[static_cast<std::size_t>(phase)];
+    loads.insert(computed.begin(), computed.end());
+  }
+  std::set<int> inputs = writer_.vector_inputs_of(loads);
+  for (const int i : writer_.vector_inputs_of(computed_[0])) inputs.erase(i);
+  const int words = static_cast<int>(inputs.size()) * steps_ * width_;
+  if (holds_ && held_words() + words <= kMostHeldWords) load_ahead(std::move(loads), inputs);
+}
+
+void TeamKernel::load_ahead(std::set<int> loads, const std::set<int>& inputs) {
+  ahead_ = inputs;
   if (ahead_.empty()) return;
   std::erase_if(loads, [&](int i) { return !loads_input(i) || !ahead_.contains(code(i).index); });
   for (const int i : ahead_) lines_.add("UINT ahead{}[{}];", i, steps_ * width_);

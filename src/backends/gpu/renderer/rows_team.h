@@ -55,6 +55,9 @@ class TeamKernel {
   std::set<int> row_instructions() const;
 
   void ask_for_inputs();
+  void keep_apart();
+  // Whether a view gives all rows the same.
+  bool is_same_for_rows(const View& view) const;
   void find_phases();
 
   // The vector values that are reduced or stored in `phase`.
@@ -163,8 +166,13 @@ class TeamKernel {
 
   void write_phase(int phase);
 
-  // Loads do not pass barriers: what all steps of a phase read of a row is on its way before the first one.
-  void load_ahead(int phase);
+  // Loads do not pass barriers: what all steps of `loads` read of these inputs is on its way before the first one.
+  void load_ahead(std::set<int> loads, const std::set<int>& inputs);
+  void load_ahead_of_sums();
+  // A unit has one workgroup at most, so that it waits for whatever is read.
+  bool has_few_rows() const {
+    return limits_.copies_to_shared && space_.row_count <= std::int64_t{limits_.units} * (limits_.threads / team_);
+  }
 
   // Adds what a step has staged.
   void chain_step(const std::vector<Reduction>& reductions);
@@ -200,7 +208,7 @@ class TeamKernel {
   bool staged_ = false;
   bool by_steps_ = false;  ///< what is staged is summed after every step, so that it takes little shared memory
   bool holds_ = false;
-  std::set<int> ahead_;  ///< inputs whose words the steps of a phase take from registers
+  std::set<int> ahead_;  ///< inputs whose words phases take from registers
 };
 
 }  // namespace gpu

@@ -44,8 +44,11 @@ void TeamKernel::find_phases() {
 }
 
 bool TeamKernel::is_of_columns(int i) const {
-  if (!loads_input(i)) return false;
-  const View& view = space_.inputs[static_cast<std::size_t>(code(i).index)];
+  return space_.row_count > 1 && loads_input(i) &&
+         is_same_for_rows(space_.inputs[static_cast<std::size_t>(code(i).index)]);
+}
+
+bool TeamKernel::is_same_for_rows(const View& view) const {
   for (int d = 0; d < space_.rows; ++d) {
     if (view.strides[d] != 0) return false;
     for (const Bound& bound : view.bounds) {
