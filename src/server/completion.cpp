@@ -9,6 +9,7 @@
 #include <lockstep/models/constraint.h>
 
 #include "kernels/scalar.h"
+#include "server/marks.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -46,10 +47,6 @@ class LogProbabilities {
 };
 
 }  // namespace
-
-std::string mark_of(std::int64_t token) {
-  return fmt::format("{}{}{}", kMarkBegin, token, kMarkEnd);
-}
 
 std::vector<models::SampledToken> most_probable(std::span<const float> logits, std::size_t count) {
   std::vector<std::size_t> order(logits.size());

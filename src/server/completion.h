@@ -8,7 +8,6 @@
 #include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <lockstep/models/generate.h>
@@ -29,14 +28,8 @@ struct CompletionOptions {
   std::size_t alternatives = 0;               ///< so many most probable tokens are told at each position
   bool scores_prompt = false;                 ///< also of the prompt's tokens (Completion::scores)
   std::optional<text::Grammar> grammar = {};  ///< that the answer is held to
-  std::set<std::int64_t> marks = {};          ///< special tokens that stand in the text, each as its mark
+  std::set<std::int64_t> marks = {};          ///< special tokens that stand in the text, each as its mark (marks.h)
 };
-
-/// What stands for a special token in an answer that is read for calls: its number between two noncharacters, so that a
-/// text with the token's name is not taken for it.
-inline constexpr std::string_view kMarkBegin = "\ufdd0";
-inline constexpr std::string_view kMarkEnd = "\ufdd1";
-std::string mark_of(std::int64_t token);
 
 /// A drawn token, and what it adds to the text (nothing while a character or a stop text may be incomplete).
 struct Piece {

@@ -110,7 +110,7 @@ void read_messages(const Json& json, CompletionRequest& request) {
       if (key == "role" || key == "content" || key == "name" || value.is_null()) continue;
       if (key == "tool_calls") {
         read[key] = tool_calls_of(value);
-      } else if (key == "tool_call_id") {
+      } else if (key == "tool_call_id" || key == "reasoning_content") {
         read[key] = string(value, key);
       } else {
         throw HttpError(400, fmt::format("\"{}\" in a message is not offered", key));
@@ -329,9 +329,9 @@ CompletionRequest completion_request(const Json& json, bool chat) {
   if (request.tools.empty()) {
     if (request.tool_choice.kind == ToolChoice::Kind::required) throw HttpError(400, "tool_choice needs tools");
     request.tool_choice.kind = ToolChoice::Kind::none;
-  } else if (request.options.grammar && request.tool_choice.kind != ToolChoice::Kind::none) {
+  } else if (request.options.grammar && request.may_call()) {
     throw HttpError(400, "response_format and tools cannot be had together: say tool_choice: \"none\"");
-  } else if (request.stream && request.logprobs && request.tool_choice.kind != ToolChoice::Kind::none) {
+  } else if (request.stream && request.logprobs && request.may_call()) {
     throw HttpError(400, "logprobs of a streamed answer with tools are not offered");
   }
   if (request.include_usage && !request.stream) throw HttpError(400, "stream_options needs stream: true");

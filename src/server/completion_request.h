@@ -33,6 +33,8 @@ struct CompletionRequest {
   bool echo = false;  ///< the prompt stands before each answer
   bool stream = false;
   bool include_usage = false;
+
+  bool may_call() const { return tool_choice.kind != ToolChoice::Kind::none; }
 };
 
 /// HttpError 400 naming what is wrong: a value of another type or out of range, a parameter that is not known, and one

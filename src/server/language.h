@@ -14,6 +14,7 @@
 #include <lockstep/text/chat_template.h>
 #include <lockstep/text/tokenizer.h>
 
+#include "server/answer.h"
 #include "server/batcher.h"
 #include "server/completion_request.h"
 #include "server/http.h"
@@ -61,6 +62,7 @@ class LanguageService {
   std::vector<std::vector<std::int64_t>> prompts_of(const CompletionRequest& request) const;
   void check_model(const std::string& name) const;
   void limit(Job& job) const;
+  Answer answer_of(const Job& job, std::size_t index, const std::string& text, bool whole) const;
   Json choice_of(const Job& job, std::size_t index, const Completion& completion) const;
   std::string text_of_token(std::int64_t token) const;
   Json logprobs_of(const Piece& piece, bool chat) const;
@@ -70,7 +72,7 @@ class LanguageService {
 
   ServedLanguageModel served_;
   text::TokenTexts texts_;
-  std::optional<ToolForm> tools_;  // how the chat template writes calls
+  std::optional<AnswerForm> answers_;  // where there is a chat template
   ModelSteps steps_;
   Batcher batcher_;
   std::atomic<int> active_ = 0;

@@ -1,13 +1,15 @@
 #include "server/tools.h"
 
 #include <algorithm>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
 #include <lockstep/text/grammar.h>
 
-#include "server/completion.h"
+#include "server/marks.h"
+#include "text/text_stream.h"
 #include "text/unicode.h"
 
 namespace lockstep {
@@ -17,34 +19,6 @@ namespace {
 
 constexpr std::size_t kMostTools = 64;
 constexpr const char* kShortId = "[a-zA-Z0-9]{9}";
-
-std::string quoted_gbnf(const std::string& text) {
-  std::string result = "\"";
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const std::string_view rest = std::string_view(text).substr(at);
-    if (rest.starts_with(kMarkBegin)) {
-      result += "\" <[";
-      at += kMarkBegin.size() - 1;
-    } else if (rest.starts_with(kMarkEnd)) {
-      result += "]> \"";
-      at += kMarkEnd.size() - 1;
-    } else if (text[at] == '\n') {
-      result += "\\n";
-    } else {
-      if (text[at] == '"' || text[at] == '\\') result += '\\';
-      result += text[at];
-    }
-  }
-  return result + "\"";
-}
-
-std::string without_marks(std::string text) {
-  for (std::size_t at = 0; (at = text.find(kMarkBegin, at)) != std::string::npos;) {
-    const std::size_t end = text.find(kMarkEnd, at);
-    text.erase(at, end == std::string::npos ? end : end + kMarkEnd.size() - at);
-  }
-  return text;
-}
 
 // A part of a larger schema: what refers to its root refers to `path` then.
 void move_references(Json& schema, const std::string& path) {
@@ -60,6 +34,7 @@ void move_references(Json& schema, const std::string& path) {
 // The functions that may be called.
 std::vector<Json> functions_of(const Json& tools, const ToolChoice& choice) {
   std::vector<Json> result;
+  if (!tools.is_array()) throw HttpError(400, "tools must be a list");
   if (tools.size() > kMostTools) throw HttpError(400, fmt::format("tools: at most {}", kMostTools));
   for (const Json& tool : tools) {
     const bool is_function = tool.is_object() && tool.value("type", Json()) == "function" &&
@@ -75,45 +50,40 @@ std::vector<Json> functions_of(const Json& tools, const ToolChoice& choice) {
   return result;
 }
 
-// The rule `call`, and those that it needs.
-std::string rules_of_calls(const std::vector<Json>& functions, const ToolForm& form) {
+// The rule `call`, whose alternatives are those of `calls`, and those that it needs; #/$defs/0, ... are schemas of the
+// arguments.
+std::string rules_of_calls(const std::vector<Json>& functions, Json calls) {
   Json arguments = Json::object();
-  Json calls = Json::array();
   for (std::size_t i = 0; i < functions.size(); ++i) {
     const std::string key = std::to_string(i);
     arguments[key] = functions[i].value("parameters", Json{{"type", "object"}, {"additionalProperties", false}});
     move_references(arguments[key], "#/$defs/" + key);
-    Json call = {{"$ref", "#/$defs/" + key}};
-    if (!form.arguments.empty()) {
-      call = {{"type", "object"},
-              {"properties", {{"name", {{"const", functions[i]["name"]}}}, {form.arguments, std::move(call)}}},
-              {"required", {"name", form.arguments}}};
-      if (form.short_ids) call["properties"]["id"] = {{"type", "string"}, {"pattern", fmt::format("^{}$", kShortId)}};
-    }
-    calls.push_back(std::move(call));
   }
   const std::string rules =
       text::gbnf_of_json_schema(text_of(Json{{"anyOf", std::move(calls)}, {"$defs", std::move(arguments)}}));
-  const std::size_t line = rules.find('\n');  // of root, which is the first rule
-  std::string call = rules.substr(std::string_view("root").size(), line - std::string_view("root").size());
-  if (form.arguments.empty()) {
-    // The references, in the order of the functions, are rules: ref-0, ...
-    const std::string id = form.id.empty() ? "" : fmt::format("({} {})? ", quoted_gbnf(form.id), kShortId);
-    std::size_t at = 0;
-    for (const Json& function : functions) {
-      const std::string name =
-          fmt::format("{} {}{} ", quoted_gbnf(function["name"].get<std::string>()), id, quoted_gbnf(form.separator));
-      at = call.find("ref-", at);
-      call.insert(at, name);
-      at += name.size() + 1;
-    }
+  return "call" + rules.substr(std::string_view("root").size());  // the first rule
+}
+
+Json arguments_of(std::size_t function) {
+  return {{"$ref", fmt::format("#/$defs/{}", function)}};
+}
+
+// Calls that are objects.
+std::string object_rules(const std::vector<Json>& functions, const ToolForm& form) {
+  Json calls = Json::array();
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    Json call = {{"type", "object"},
+                 {"properties", {{"name", {{"const", functions[i]["name"]}}}, {form.arguments, arguments_of(i)}}},
+                 {"required", {"name", form.arguments}}};
+    if (form.short_ids) call["properties"]["id"] = {{"type", "string"}, {"pattern", fmt::format("^{}$", kShortId)}};
+    calls.push_back(std::move(call));
   }
-  return "call" + call + rules.substr(line);
+  return rules_of_calls(functions, std::move(calls));
 }
 
 // Texts in which `open` does not stand, and then perhaps calls: the automaton of Knuth, Morris and Pratt, as rules.
 std::string until_call(const std::string& text) {
-  if (text.starts_with(kMarkBegin)) return "text-0 ::= [^\\ufdd0]* (" + quoted_gbnf(text) + " calls-begun)?\n";
+  if (text.starts_with(kMarkBegin)) return "text-0 ::= [^\\ufdd0]* (" + gbnf_of_text(text) + " calls-begun)?\n";
   const std::u32string open = text::decode_utf8(text).value();
   std::vector<std::size_t> back(open.size(), 0);
   for (std::size_t i = 1, k = 0; i < open.size(); ++i) {
@@ -312,52 +282,71 @@ ToolForm tool_form(const text::ChatTemplate& chat) {
 
 ToolForm with_marks(ToolForm form, const text::Tokenizer& tokenizer) {
   for (std::string* text : {&form.open, &form.between, &form.close, &form.separator, &form.id}) {
-    std::string marked;
-    std::size_t done = 0;
-    for (const std::int64_t id : tokenizer.encode(*text, {.add_special_tokens = false})) {
-      const std::string name = tokenizer.token(id).value_or("");
-      if (name.empty() || !tokenizer.bytes(id).empty()) continue;
-      const std::size_t at = text->find(name, done);
-      if (at == std::string::npos) continue;  // one for what is unknown
-      marked += text->substr(done, at - done) + mark_of(id);
-      done = at + name.size();
-      form.marks.insert(id);
-    }
-    *text = marked + text->substr(done);
+    *text = with_marks(*text, tokenizer, form.marks);
   }
   return form;
 }
 
+std::string call_rules(const Json& tools, const ToolChoice& choice,
+                       const std::function<std::string(const std::string& name)>& head) {
+  const std::vector<Json> functions = functions_of(tools, choice);
+  Json calls = Json::array();
+  for (std::size_t i = 0; i < functions.size(); ++i) calls.push_back(arguments_of(i));
+  std::string rules = rules_of_calls(functions, std::move(calls));
+  // The references, in the order of the functions, are rules: ref-0, ...
+  std::size_t at = 0;
+  for (const Json& function : functions) {
+    const std::string text = head(function["name"].get<std::string>()) + " ";
+    at = rules.find("ref-", at);
+    rules.insert(at, text);
+    at += text.size() + 1;
+  }
+  return rules;
+}
+
 std::string tool_grammar(const Json& tools, const ToolChoice& choice, const ToolForm& form) {
-  if (!tools.is_array()) throw HttpError(400, "tools must be a list");
-  std::string rules = rules_of_calls(functions_of(tools, choice), form);
+  std::string rules;
+  if (!form.arguments.empty()) {
+    rules = object_rules(functions_of(tools, choice), form);
+  } else {
+    const std::string id = form.id.empty() ? "" : fmt::format("({} {})? ", gbnf_of_text(form.id), kShortId);
+    rules = call_rules(tools, choice, [&](const std::string& name) {
+      return fmt::format("{} {}{}", gbnf_of_text(name), id, gbnf_of_text(form.separator));
+    });
+  }
   const bool several = choice.parallel && choice.name.empty() && !form.between.empty();
   rules += fmt::format("calls-begun ::= call {}{}\n",
-                       several ? fmt::format("({} call)* ", quoted_gbnf(form.between)) : "", quoted_gbnf(form.close));
+                       several ? fmt::format("({} call)* ", gbnf_of_text(form.between)) : "", gbnf_of_text(form.close));
   if (choice.kind == ToolChoice::Kind::required) {
-    return rules + fmt::format("root ::= {} calls-begun\n", quoted_gbnf(form.open));
+    return rules + fmt::format("root ::= {} calls-begun\n", gbnf_of_text(form.open));
   }
   if (form.open.empty()) return rules + "root ::= calls-begun | [^{] .* | \"\"\n";
   return rules + until_call(form.open) + "root ::= text-0\n";
 }
 
-ToolAnswer tool_answer(const std::string& text, const ToolForm& form, const std::string& id) {
-  ToolAnswer result;
+Json call_of(const std::string& id, const Json& name, const Json& arguments) {
+  return {{"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", text_of(arguments)}}}};
+}
+
+Answer tool_answer(const std::string& text, const ToolForm& form, const std::string& id, bool whole) {
+  Answer result;
   std::size_t at = form.open.empty() ? (text.starts_with("{") ? 0 : std::string::npos) : text.find(form.open);
-  result.content = without_marks(text.substr(0, at));  // perhaps some of "open", cut off
-  if (at == std::string::npos) return result;
+  const std::size_t held = whole || at != std::string::npos ? 0 : text::possible_stop(text, {form.open});
+  // Without marks: some of "open" may be there, cut off.
+  result.content = without_marks(text.substr(0, at == std::string::npos ? text.size() - held : at));
+  if (at == std::string::npos && whole) return result;
+  while (result.content.ends_with('\n')) result.content.pop_back();
+  if (!whole) return result;
   at += form.open.size();
   for (bool more = true; more;) {
     const Json call = call_at(text, at, form);
     more = !call.is_null() && !form.between.empty() && stands_at(text, at, form.between);
-    if (call.is_null() || (!more && !stands_at(text, at, form.close))) return {without_marks(text), Json::array()};
+    if (call.is_null() || (!more && !stands_at(text, at, form.close))) return {.content = without_marks(text)};
     const std::string made = fmt::format("call_{}_{}", id, result.calls.size());
-    result.calls.push_back({{"id", call.value("id", form.short_ids ? short_id(made) : made)},
-                            {"type", "function"},
-                            {"function", {{"name", call["name"]}, {"arguments", text_of(call["arguments"])}}}});
+    result.calls.push_back(
+        call_of(call.value("id", form.short_ids ? short_id(made) : made), call["name"], call["arguments"]));
     if (more) at += form.between.size();
   }
-  while (result.content.ends_with('\n')) result.content.pop_back();
   return result;
 }
 

@@ -69,7 +69,7 @@ TEST(Tools, AGrammarOfCalls) {
 }
 
 TEST(Tools, CallsOfAnAnswer) {
-  const ToolAnswer answer = tool_answer(
+  const Answer answer = tool_answer(
       "Well.\n<tool_call>\n{\"name\":\"add\",\"arguments\":{\"a\":3}}\n</"
       "tool_call>\n<tool_call>\n{\"name\":\"stop\",\"arguments\":{}}\n</tool_call>",
       kHermes, "7");
@@ -150,7 +150,7 @@ text::ChatTemplate template_of(const Vendor& vendor) {
                             "{% endfor %}{% endfor %}");
 }
 
-void expect_two_calls(const ToolAnswer& answer, const std::string& text) {
+void expect_two_calls(const Answer& answer, const std::string& text) {
   EXPECT_EQ(answer.content, "Well.") << text;
   ASSERT_EQ(answer.calls.size(), 2u) << text;
   EXPECT_EQ(text_of(answer.calls[0]["function"]), R"({"name":"add","arguments":"{\"a\":3}"})");

@@ -1,0 +1,261 @@
+// /v1/completions and /v1/chat/completions, whole and streamed.
+#include <ctime>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "server/job.h"
+
+namespace lockstep {
+inline namespace v0 {
+namespace server {
+namespace {
+
+std::string event(const Json& json) {
+  return "data: " + text_of(json) + "\n\n";
+}
+
+}  // namespace
+
+Response LanguageService::complete(HttpServer& server, const Request& given, bool chat) {
+  const auto job = std::make_shared<Job>(active_, served_.most_requests);
+  job->chat = chat;
+  job->check_time = given.check_time;
+  job->request = completion_request(object_of(given.body, kDepth), chat);
+  check_model(job->request.model);
+  if (served_.model->encoder()) {
+    throw HttpError(400, fmt::format("this model is an encoder: only /v1/embeddings{} offered",
+                                     served_.rerank ? " and /v1/rerank are" : " is"));
+  }
+  server.in_turn([&] {
+    job->prompts = prompts_of(job->request);
+    if (chat) answers_->prepare(job->request, job->request.options);
+  });
+  limit(*job);
+  for (const auto& [token, bias] : job->request.options.sampling.logit_bias) {
+    if (token >= served_.model->vocabulary())
+      throw HttpError(400, fmt::format("logit_bias: there is no token {}", token));
+  }
+  job->id = fmt::format("{}-{:016x}", chat ? "chatcmpl" : "cmpl", ++answered_);
+  job->created = static_cast<std::int64_t>(std::time(nullptr));
+  if (!job->request.stream) return whole(server, given, *job);
+  // By value: it is called when this function has returned.
+  return {.type = "text/event-stream", .stream = [this, &server, job](const Write& write) {
+            try {
+              stream(server, *job, write);
+            } catch (const std::exception& error) {
+              const auto* told = dynamic_cast<const HttpError*>(&error);
+              const int code = told == nullptr ? 500 : told->status;
+              write(event({{"error", {{"message", error.what()}, {"type", "server_error"}, {"code", code}}}}));
+            }
+          }};
+}
+
+Json LanguageService::head_of(const Job& job, bool chunk) const {
+  const char* object = job.chat ? (chunk ? "chat.completion.chunk" : "chat.completion") : "text_completion";
+  return {{"id", job.id},
+          {"object", object},
+          {"created", job.created},
+          {"model", served_.name},
+          {"system_fingerprint", served_.fingerprint}};
+}
+
+// As it stands in a text, with its space; special tokens by their names.
+std::string LanguageService::text_of_token(std::int64_t token) const {
+  std::string bytes = served_.tokenizer.bytes(token);
+  return bytes.empty() ? served_.tokenizer.decode({token}) : bytes;
+}
+
+Json LanguageService::logprobs_of(const Piece& piece, bool chat) const {
+  const auto text = [&](const models::SampledToken& token) { return text_of_token(token.token); };
+  if (!chat) {
+    Json top = Json::object();
+    for (const models::SampledToken& token : piece.alternatives) top[text(token)] = token.log_probability;
+    return {{"tokens", {text(piece.token)}},
+            {"token_logprobs", {piece.token.log_probability}},
+            {"top_logprobs", Json::array({top})}};
+  }
+  const auto row = [&](const models::SampledToken& token) {
+    const std::string shown = text(token);  // perhaps a part of a character, which only the bytes tell
+    Json bytes = Json::array();
+    for (const char byte : shown) bytes.push_back(static_cast<unsigned char>(byte));
+    return Json{{"token", shown}, {"logprob", token.log_probability}, {"bytes", std::move(bytes)}};
+  };
+  Json result = row(piece.token);
+  result["top_logprobs"] = Json::array();
+  for (const models::SampledToken& token : piece.alternatives) result["top_logprobs"].push_back(row(token));
+  return {{"content", Json::array({std::move(result)})}};
+}
+
+namespace {
+
+// `reused` of the prompt's tokens were known from texts before.
+Json usage_of(std::size_t prompt, std::size_t answer, std::int64_t reused) {
+  return {{"prompt_tokens", prompt},
+          {"completion_tokens", answer},
+          {"total_tokens", prompt + answer},
+          {"prompt_tokens_details", {{"cached_tokens", reused}}}};
+}
+
+std::string reason_of(const std::string& reason, const Answer& answer) {
+  return answer.calls.empty() || reason != "stop" ? reason : "tool_calls";
+}
+
+// What is new in an answer that was `before`.
+Json delta_of(const Answer& before, const Answer& now) {
+  Json delta = Json::object();
+  if (now.reasoning.size() > before.reasoning.size()) {
+    delta["reasoning_content"] = now.reasoning.substr(before.reasoning.size());
+  }
+  if (now.content.size() > before.content.size()) delta["content"] = now.content.substr(before.content.size());
+  for (std::size_t i = 0; i < now.calls.size(); ++i) {
+    Json call = now.calls[i];
+    call["index"] = i;
+    delta["tool_calls"].push_back(std::move(call));
+  }
+  return delta;
+}
+
+// `more` is that of a further token.
+void append_logprobs(Json& all, const Json& more) {
+  if (all.is_null()) {
+    all = more;
+    return;
+  }
+  for (const auto& [key, list] : more.items()) {
+    for (const Json& entry : list) all[key].push_back(entry);
+  }
+}
+
+}  // namespace
+
+// What of the prompt stands before an answer.
+std::string LanguageService::shown_prompt(const Job& job, std::size_t choice) const {
+  if (!job.request.echo) return "";
+  const auto* text = std::get_if<std::string>(&job.request.prompts[choice / job.request.choices]);
+  return text != nullptr ? *text : served_.tokenizer.decode(job.prompt(choice));
+}
+
+// Nothing is before the first token of a prompt, so that it has no probability.
+Json LanguageService::logprobs_of_first(std::int64_t token) const {
+  return {{"tokens", {text_of_token(token)}},
+          {"token_logprobs", Json::array({nullptr})},
+          {"top_logprobs", Json::array({nullptr})}};
+}
+
+Answer LanguageService::answer_of(const Job& job, std::size_t index, const std::string& text, bool whole) const {
+  return answers_->read(text, job.request, fmt::format("{}_{}", job.id, index), whole);
+}
+
+// The whole of an answer, as a message or a text.
+Json LanguageService::choice_of(const Job& job, std::size_t index, const Completion& completion) const {
+  Json choice{{"index", index}};
+  std::string reason = completion.finish_reason();
+  if (!job.chat) {
+    choice["text"] = shown_prompt(job, index) + completion.text();
+  } else {
+    const Answer answer = answer_of(job, index, completion.text(), true);
+    Json message = {{"role", "assistant"}, {"content", answer.content}};
+    if (!answer.reasoning.empty()) message["reasoning_content"] = answer.reasoning;
+    if (!answer.calls.empty()) {
+      if (answer.content.empty()) message["content"] = nullptr;
+      message["tool_calls"] = answer.calls;
+      reason = reason_of(reason, answer);
+    }
+    choice["message"] = std::move(message);
+  }
+  choice["logprobs"] = nullptr;
+  choice["finish_reason"] = reason;
+  choice["tokens_hash"] = completion.hash();
+  return choice;
+}
+
+Response LanguageService::whole(HttpServer& server, const Request& given, const Job& job) {
+  Json choices = Json::array();
+  std::size_t drawn = 0;
+  std::int64_t reused = 0;
+  for (std::size_t i = 0; i < job.size(); ++i) {
+    Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i));
+    std::vector<Piece> pieces;
+    while (completion.finish_reason().empty()) {
+      if (given.left()) throw HttpError(499, "the client has left");
+      given.check_time();
+      std::optional<Piece> piece = completion.step(server);
+      if (piece && job.request.logprobs) pieces.push_back(std::move(*piece));
+    }
+    Json logprobs = nullptr;
+    if (job.request.options.scores_prompt) {
+      logprobs = logprobs_of_first(job.prompt(i).front());
+      pieces.insert(pieces.begin(), completion.scores().begin(), completion.scores().end());
+    }
+    for (const Piece& piece : pieces) append_logprobs(logprobs, logprobs_of(piece, job.chat));
+    completion.rest();
+    drawn += completion.tokens().size();
+    reused += completion.reused();
+    Json choice = choice_of(job, i, completion);
+    choice["logprobs"] = std::move(logprobs);
+    choices.push_back(std::move(choice));
+  }
+  Json answer = head_of(job, false);
+  answer["choices"] = std::move(choices);
+  answer["usage"] = usage_of(job.prompt_tokens(), drawn, reused);
+  return json_response(answer);
+}
+
+void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
+  std::size_t drawn = 0;
+  std::int64_t reused = 0;
+  for (std::size_t i = 0; i < job.size(); ++i) {
+    // `what` is a delta, or a text.
+    const auto send = [&](Json what, Json logprobs, const std::string& reason, const std::string& hash) {
+      Json choice{{"index", i}};
+      choice[job.chat ? "delta" : "text"] = std::move(what);
+      choice["logprobs"] = std::move(logprobs);
+      choice["finish_reason"] = reason.empty() ? Json() : Json(reason);
+      if (!hash.empty()) choice["tokens_hash"] = hash;
+      Json chunk = head_of(job, true);
+      chunk["choices"] = Json::array({std::move(choice)});
+      return write(event(chunk));
+    };
+    if (job.chat && !send({{"role", "assistant"}, {"content", ""}}, nullptr, "", "")) return;
+    if (job.request.echo && !send(shown_prompt(job, i), nullptr, "", "")) return;
+    Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i));
+    std::string text;
+    Answer sent;
+    const auto news = [&](const std::string& more, bool whole) -> Json {
+      if (!job.chat) return more;
+      text += more;
+      Answer now = answer_of(job, i, text, whole);
+      Json delta = delta_of(sent, now);
+      sent = std::move(now);
+      return delta;
+    };
+    while (completion.finish_reason().empty()) {
+      job.check_time();
+      const std::optional<Piece> piece = completion.step(server);
+      if (!piece) continue;
+      Json what = news(piece->text, false);
+      const bool silent = what.empty() || what == "";
+      if (silent && job.chat && !job.request.logprobs && !write(": still here\n\n")) return;
+      if (silent && !job.request.logprobs) continue;
+      if (what.empty()) what["content"] = "";
+      const Json logprobs = job.request.logprobs ? logprobs_of(*piece, job.chat) : Json();
+      if (!send(std::move(what), logprobs, "", "")) return;  // nobody listens any more
+    }
+    drawn += completion.tokens().size();
+    reused += completion.reused();
+    Json what = news(completion.rest(), true);
+    if (!send(std::move(what), nullptr, reason_of(completion.finish_reason(), sent), completion.hash())) return;
+  }
+  if (job.request.include_usage) {
+    Json chunk = head_of(job, true);
+    chunk["choices"] = Json::array();
+    chunk["usage"] = usage_of(job.prompt_tokens(), drawn, reused);
+    if (!write(event(chunk))) return;
+  }
+  write("data: [DONE]\n\n");
+}
+
+}  // namespace server
+}  // namespace v0
+}  // namespace lockstep

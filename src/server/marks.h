@@ -1,0 +1,30 @@
+// Special tokens in the text of an answer that is read for thoughts and calls.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <lockstep/text/tokenizer.h>
+
+namespace lockstep {
+inline namespace v0 {
+namespace server {
+
+/// What stands for a special token: its number between two noncharacters, so that a text with the token's name is not
+/// taken for it.
+inline constexpr std::string_view kMarkBegin = "\ufdd0";
+inline constexpr std::string_view kMarkEnd = "\ufdd1";
+std::string mark_of(std::int64_t token);
+
+/// The text with the mark of each special token of the tokenizer whose name stands in it; their numbers go to `marks`.
+std::string with_marks(const std::string& text, const text::Tokenizer& tokenizer, std::set<std::int64_t>& marks);
+std::string without_marks(std::string text);
+
+/// A text as GBNF: quoted, and <[12]> for the mark of the token 12.
+std::string gbnf_of_text(const std::string& text);
+
+}  // namespace server
+}  // namespace v0
+}  // namespace lockstep
