@@ -10,7 +10,7 @@ inline namespace v0 {
 namespace server {
 
 AnswerForm::AnswerForm(const text::ChatTemplate& chat, const text::Tokenizer& tokenizer)
-    : harmony_(harmony_form(chat, tokenizer)) {
+    : harmony_(harmony_form(chat, tokenizer)), thoughts_(thought_form(tokenizer)) {
   if (harmony_) return;
   try {
     tools_ = with_marks(tool_form(chat), tokenizer);
@@ -22,33 +22,43 @@ AnswerForm::AnswerForm(const text::ChatTemplate& chat, const text::Tokenizer& to
 }
 
 Json AnswerForm::variables(const CompletionRequest& request) const {
-  Json result = {{"messages", harmony_ ? harmony_messages(request.messages)
-                              : tools_ ? messages_of(request.messages, *tools_)
-                                       : request.messages}};
+  Json messages = harmony_ ? harmony_messages(request.messages) : thoughtful_messages(request.messages, thoughts_);
+  if (tools_) messages = messages_of(messages, *tools_);
+  Json result = {{"messages", std::move(messages)}};
   if (request.may_call()) result["tools"] = harmony_ ? harmony_tools(request.tools) : request.tools;
   return result;
 }
 
-void AnswerForm::prepare(const CompletionRequest& request, CompletionOptions& options) const {
-  if (request.may_call() && !harmony_ && !tools_) throw HttpError(400, why_no_tools_);
-  if (harmony_) {
-    options.marks = harmony_->marks;
-    if (options.grammar) options.grammar = followed_by(before_final(*harmony_), *options.grammar);
-  } else if (request.may_call()) {
-    options.marks = tools_->marks;
-  }
-  if (!request.may_call()) return;
-  options.grammar =
-      text::Grammar::from_gbnf(harmony_ ? harmony_grammar(request.tools, request.tool_choice, *harmony_)
-                                        : tool_grammar(request.tools, request.tool_choice, *tools_),
-                               "tools");
+bool AnswerForm::may_open_thoughts(const std::string& prompt) const {
+  return !harmony_ && opens_thoughts(prompt, thoughts_);
 }
 
-Answer AnswerForm::read(const std::string& text, const CompletionRequest& request, const std::string& id,
-                        bool whole) const {
-  if (harmony_) return harmony_answer(text, *harmony_, id, request.may_call(), true, whole);
-  if (request.may_call()) return tool_answer(text, *tools_, id, whole);
-  return {.content = text};
+void AnswerForm::prepare(const CompletionRequest& request, const Reading& how, CompletionOptions& options) const {
+  std::optional<text::Grammar> before;  // what is asked
+  if (harmony_) {
+    options.marks = harmony_->marks;
+    before = before_final(*harmony_);
+  } else {
+    options.marks = thoughts_.marks;
+    if (how.opened) before = thoughts_to_end(thoughts_);
+  }
+  if (how.calls) {
+    if (!harmony_ && !tools_) throw HttpError(400, why_no_tools_);
+    options.grammar = text::Grammar::from_gbnf(harmony_ ? harmony_grammar(request.tools, request.tool_choice, *harmony_)
+                                                        : tool_grammar(request.tools, request.tool_choice, *tools_),
+                                               "tools");
+    if (tools_) options.marks.insert(tools_->marks.begin(), tools_->marks.end());
+    // Calls may come at any place, unless they must.
+    if (harmony_ || request.tool_choice.kind != ToolChoice::Kind::required) return;
+  }
+  if (options.grammar && before) options.grammar = followed_by(*before, *options.grammar);
+}
+
+Answer AnswerForm::read(const std::string& text, const Reading& how, const std::string& id, bool whole) const {
+  if (harmony_) return harmony_answer(text, *harmony_, id, how.calls, how.apart, whole);
+  Answer answer = how.calls ? tool_answer(text, *tools_, id, whole) : Answer{.content = text};
+  take_thoughts(answer, thoughts_, how.opened, how.apart, whole);
+  return answer;
 }
 
 }  // namespace server

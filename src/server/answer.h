@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <set>
 #include <string>
 
 #include <lockstep/text/chat_template.h>
@@ -10,11 +9,19 @@
 
 #include "server/completion_request.h"
 #include "server/harmony.h"
+#include "server/thoughts.h"
 #include "server/tools.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace server {
+
+/// How an answer is to be read.
+struct Reading {
+  bool calls = false;
+  bool apart = true;    ///< thoughts are no content
+  bool opened = false;  ///< the prompt begins them
+};
 
 /// How the answers of a model are written, as its chat template shows.
 class AnswerForm {
@@ -23,14 +30,17 @@ class AnswerForm {
 
   /// The variables "messages" and "tools" as the template takes them.
   Json variables(const CompletionRequest& request) const;
+  /// Whether the prompt ends as one does that begins thoughts; what the conversation ends with may look so, too.
+  bool may_open_thoughts(const std::string& prompt) const;
   /// Has an answer stand in its text as read() needs it, and holds it to what is asked. HttpError 400 where there may
   /// be calls, and the template writes none.
-  void prepare(const CompletionRequest& request, CompletionOptions& options) const;
+  void prepare(const CompletionRequest& request, const Reading& how, CompletionOptions& options) const;
   /// `id` begins those of calls. Unless it is `whole`, what will not change when more comes: a beginning of each part.
-  Answer read(const std::string& text, const CompletionRequest& request, const std::string& id, bool whole) const;
+  Answer read(const std::string& text, const Reading& how, const std::string& id, bool whole) const;
 
  private:
   std::optional<HarmonyForm> harmony_;
+  ThoughtForm thoughts_;
   std::optional<ToolForm> tools_;
   std::string why_no_tools_;
 };

@@ -272,6 +272,9 @@ bool read_one(const std::string& key, const Json& value, bool chat, CompletionRe
     read_variables(value, request);
   } else if (key == "reasoning_effort" && chat) {
     request.variables[key] = string(value, key);
+  } else if (key == "reasoning_format" && chat) {
+    request.thoughts_apart = thoughts_apart(string(value, key));
+    if (!request.thoughts_apart) refuse(key, "auto, deepseek or none");
   } else if (key == "tools" && chat) {
     if (!value.is_array()) refuse("tools", "a list");
     request.tools = value;
@@ -288,6 +291,12 @@ bool read_one(const std::string& key, const Json& value, bool chat, CompletionRe
 }
 
 }  // namespace
+
+std::optional<bool> thoughts_apart(const std::string& reasoning_format) {
+  if (reasoning_format == "none") return false;
+  if (reasoning_format == "auto" || reasoning_format == "deepseek") return true;
+  return {};
+}
 
 std::vector<Prompt> read_prompts(const Json& json, const std::string& name) {
   if (json.is_string()) return {json.get<std::string>()};

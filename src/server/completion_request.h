@@ -33,6 +33,7 @@ struct CompletionRequest {
   bool echo = false;  ///< the prompt stands before each answer
   bool stream = false;
   bool include_usage = false;
+  std::optional<bool> thoughts_apart;  ///< reasoning_format: of the chat's answer; absent: as the server is told
 
   bool may_call() const { return tool_choice.kind != ToolChoice::Kind::none; }
 };
@@ -40,6 +41,10 @@ struct CompletionRequest {
 /// HttpError 400 naming what is wrong: a value of another type or out of range, a parameter that is not known, and one
 /// that is known, but not offered, with another value than the one that changes nothing.
 CompletionRequest completion_request(const Json& json, bool chat);
+
+/// Whether thoughts are to be apart from the content: of "auto" and "deepseek", and not of "none", as llama.cpp calls
+/// them. Nothing for other words.
+std::optional<bool> thoughts_apart(const std::string& reasoning_format);
 
 /// A text, a list of tokens, or a list of at most 64 of these. HttpError 400 naming it.
 std::vector<Prompt> read_prompts(const Json& json, const std::string& name);

@@ -1,4 +1,5 @@
 // /v1/completions and /v1/chat/completions, whole and streamed.
+#include <algorithm>
 #include <ctime>
 #include <utility>
 
@@ -28,8 +29,11 @@ Response LanguageService::complete(HttpServer& server, const Request& given, boo
                                      served_.rerank ? " and /v1/rerank are" : " is"));
   }
   server.in_turn([&] {
-    job->prompts = prompts_of(job->request);
-    if (chat) answers_->prepare(job->request, job->request.options);
+    if (chat) {
+      read_chat(*job);
+    } else {
+      job->prompts = prompts_of(job->request);
+    }
   });
   limit(*job);
   for (const auto& [token, bias] : job->request.options.sampling.logit_bias) {
@@ -101,6 +105,19 @@ std::string reason_of(const std::string& reason, const Answer& answer) {
   return answer.calls.empty() || reason != "stop" ? reason : "tool_calls";
 }
 
+using Answers = std::vector<std::unique_ptr<Completion>>;
+
+std::vector<Completion*> pointers_to(const Answers& answers) {
+  std::vector<Completion*> result;
+  for (const auto& answer : answers) result.push_back(answer.get());
+  return result;
+}
+
+bool have_ended(const Answers& answers) {
+  return std::all_of(answers.begin(), answers.end(),
+                     [](const auto& answer) { return !answer->finish_reason().empty(); });
+}
+
 // What is new in an answer that was `before`.
 Json delta_of(const Answer& before, const Answer& now) {
   Json delta = Json::object();
@@ -144,7 +161,7 @@ Json LanguageService::logprobs_of_first(std::int64_t token) const {
 }
 
 Answer LanguageService::answer_of(const Job& job, std::size_t index, const std::string& text, bool whole) const {
-  return answers_->read(text, job.request, fmt::format("{}_{}", job.id, index), whole);
+  return answers_->read(text, job.reading, fmt::format("{}_{}", job.id, index), whole);
 }
 
 // The whole of an answer, as a message or a text.
@@ -170,31 +187,45 @@ Json LanguageService::choice_of(const Job& job, std::size_t index, const Complet
   return choice;
 }
 
+std::vector<std::unique_ptr<Completion>> LanguageService::answers_to(const Job& job, std::size_t prompt) {
+  std::vector<std::unique_ptr<Completion>> result;
+  for (std::size_t i = prompt * job.request.choices; i < (prompt + 1) * job.request.choices; ++i) {
+    result.push_back(std::make_unique<Completion>(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i),
+                                                  job.options(i)));
+  }
+  return result;
+}
+
 Response LanguageService::whole(HttpServer& server, const Request& given, const Job& job) {
   Json choices = Json::array();
   std::size_t drawn = 0;
   std::int64_t reused = 0;
-  for (std::size_t i = 0; i < job.size(); ++i) {
-    Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i));
-    std::vector<Piece> pieces;
-    while (completion.finish_reason().empty()) {
+  for (std::size_t prompt = 0; prompt < job.prompts.size(); ++prompt) {
+    const auto answers = answers_to(job, prompt);
+    std::vector<std::vector<Piece>> pieces(answers.size());
+    while (!have_ended(answers)) {
       if (given.left()) throw HttpError(499, "the client has left");
       given.check_time();
-      std::optional<Piece> piece = completion.step(server);
-      if (piece && job.request.logprobs) pieces.push_back(std::move(*piece));
+      auto step = Completion::step_together(server, pointers_to(answers));
+      for (std::size_t k = 0; k < step.size(); ++k) {
+        if (step[k] && job.request.logprobs) pieces[k].push_back(std::move(*step[k]));
+      }
     }
-    Json logprobs = nullptr;
-    if (job.request.options.scores_prompt) {
-      logprobs = logprobs_of_first(job.prompt(i).front());
-      pieces.insert(pieces.begin(), completion.scores().begin(), completion.scores().end());
+    for (std::size_t k = 0; k < answers.size(); ++k) {
+      Completion& completion = *answers[k];
+      Json logprobs = nullptr;
+      if (job.request.options.scores_prompt) {
+        logprobs = logprobs_of_first(job.prompts[prompt].front());
+        pieces[k].insert(pieces[k].begin(), completion.scores().begin(), completion.scores().end());
+      }
+      for (const Piece& piece : pieces[k]) append_logprobs(logprobs, logprobs_of(piece, job.chat));
+      completion.rest();
+      drawn += completion.tokens().size();
+      reused += completion.reused();
+      Json choice = choice_of(job, choices.size(), completion);
+      choice["logprobs"] = std::move(logprobs);
+      choices.push_back(std::move(choice));
     }
-    for (const Piece& piece : pieces) append_logprobs(logprobs, logprobs_of(piece, job.chat));
-    completion.rest();
-    drawn += completion.tokens().size();
-    reused += completion.reused();
-    Json choice = choice_of(job, i, completion);
-    choice["logprobs"] = std::move(logprobs);
-    choices.push_back(std::move(choice));
   }
   Json answer = head_of(job, false);
   answer["choices"] = std::move(choices);
@@ -205,47 +236,62 @@ Response LanguageService::whole(HttpServer& server, const Request& given, const 
 void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
   std::size_t drawn = 0;
   std::int64_t reused = 0;
-  for (std::size_t i = 0; i < job.size(); ++i) {
-    // `what` is a delta, or a text.
-    const auto send = [&](Json what, Json logprobs, const std::string& reason, const std::string& hash) {
-      Json choice{{"index", i}};
-      choice[job.chat ? "delta" : "text"] = std::move(what);
-      choice["logprobs"] = std::move(logprobs);
-      choice["finish_reason"] = reason.empty() ? Json() : Json(reason);
-      if (!hash.empty()) choice["tokens_hash"] = hash;
-      Json chunk = head_of(job, true);
-      chunk["choices"] = Json::array({std::move(choice)});
-      return write(event(chunk));
-    };
-    if (job.chat && !send({{"role", "assistant"}, {"content", ""}}, nullptr, "", "")) return;
-    if (job.request.echo && !send(shown_prompt(job, i), nullptr, "", "")) return;
-    Completion completion(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i), job.options(i));
-    std::string text;
-    Answer sent;
-    const auto news = [&](const std::string& more, bool whole) -> Json {
+  // `what` is a delta, or a text.
+  const auto send = [&](std::size_t index, Json what, Json logprobs, const std::string& reason,
+                        const std::string& hash) {
+    Json choice{{"index", index}};
+    choice[job.chat ? "delta" : "text"] = std::move(what);
+    choice["logprobs"] = std::move(logprobs);
+    choice["finish_reason"] = reason.empty() ? Json() : Json(reason);
+    if (!hash.empty()) choice["tokens_hash"] = hash;
+    Json chunk = head_of(job, true);
+    chunk["choices"] = Json::array({std::move(choice)});
+    return write(event(chunk));
+  };
+  for (std::size_t prompt = 0; prompt < job.prompts.size(); ++prompt) {
+    const auto answers = answers_to(job, prompt);
+    const std::size_t first = prompt * answers.size();
+    for (std::size_t i = first; i < first + answers.size(); ++i) {
+      if (job.chat && !send(i, {{"role", "assistant"}, {"content", ""}}, nullptr, "", "")) return;
+      if (job.request.echo && !send(i, shown_prompt(job, i), nullptr, "", "")) return;
+    }
+    std::vector<std::string> texts(answers.size());
+    std::vector<Answer> sent(answers.size());
+    const auto news = [&](std::size_t k, const std::string& more, bool whole) -> Json {
       if (!job.chat) return more;
-      text += more;
-      Answer now = answer_of(job, i, text, whole);
-      Json delta = delta_of(sent, now);
-      sent = std::move(now);
+      texts[k] += more;
+      Answer now = answer_of(job, first + k, texts[k], whole);
+      Json delta = delta_of(sent[k], now);
+      sent[k] = std::move(now);
       return delta;
     };
-    while (completion.finish_reason().empty()) {
+    std::vector<bool> ended(answers.size(), false);
+    while (!have_ended(answers)) {
       job.check_time();
-      const std::optional<Piece> piece = completion.step(server);
-      if (!piece) continue;
-      Json what = news(piece->text, false);
-      const bool silent = what.empty() || what == "";
-      if (silent && job.chat && !job.request.logprobs && !write(": still here\n\n")) return;
-      if (silent && !job.request.logprobs) continue;
-      if (what.empty()) what["content"] = "";
-      const Json logprobs = job.request.logprobs ? logprobs_of(*piece, job.chat) : Json();
-      if (!send(std::move(what), logprobs, "", "")) return;  // nobody listens any more
+      const auto step = Completion::step_together(server, pointers_to(answers));
+      bool silent = true;
+      for (std::size_t k = 0; k < answers.size(); ++k) {
+        Completion& completion = *answers[k];
+        if (step[k]) {
+          Json what = news(k, step[k]->text, false);
+          if (job.request.logprobs || (!what.empty() && what != "")) {
+            if (what.empty()) what["content"] = "";
+            const Json logprobs = job.request.logprobs ? logprobs_of(*step[k], job.chat) : Json();
+            if (!send(first + k, std::move(what), logprobs, "", "")) return;  // nobody listens any more
+            silent = false;
+          }
+        }
+        if (ended[k] || completion.finish_reason().empty()) continue;
+        ended[k] = true;
+        drawn += completion.tokens().size();
+        reused += completion.reused();
+        Json what = news(k, completion.rest(), true);
+        const std::string reason = reason_of(completion.finish_reason(), sent[k]);
+        if (!send(first + k, std::move(what), nullptr, reason, completion.hash())) return;
+        silent = false;
+      }
+      if (silent && job.chat && !write(": still here\n\n")) return;
     }
-    drawn += completion.tokens().size();
-    reused += completion.reused();
-    Json what = news(completion.rest(), true);
-    if (!send(std::move(what), nullptr, reason_of(completion.finish_reason(), sent), completion.hash())) return;
   }
   if (job.request.include_usage) {
     Json chunk = head_of(job, true);

@@ -63,10 +63,9 @@ std::string final_head(const HarmonyForm& form) {
 }  // namespace
 
 std::optional<HarmonyForm> harmony_form(const text::ChatTemplate& chat, const text::Tokenizer& tokenizer) {
-  const Json messages = {{{"role", "user"}, {"content", "u"}}};
   HarmonyForm form;
   try {
-    const std::string text = chat.apply_json(text_of(Json{{"messages", messages}}), {.now = "2025-01-01"});
+    const std::string text = chat.apply({{"user", "u"}}, {.now = "2025-01-01"});
     if (!text.ends_with("<|start|>user<|message|>u<|end|><|start|>assistant")) return {};
     for (std::string* mark : {&form.start, &form.channel, &form.message, &form.end, &form.constrain}) {
       *mark = with_marks(*mark, tokenizer, form.marks);
@@ -106,7 +105,8 @@ Json harmony_messages(const Json& messages) {
         taken += own ? 1 : 0;
       }
     }
-    if (taken != results.size()) throw HttpError(400, "tool_call_id of a tool message must be that of a call before it");
+    if (taken != results.size())
+      throw HttpError(400, "tool_call_id of a tool message must be that of a call before it");
   }
   return result;
 }
@@ -157,8 +157,8 @@ Answer harmony_answer(const std::string& text, const HarmonyForm& form, const st
       if (!ended && !whole) break;
       const Json arguments = Json::parse(said, nullptr, false);
       if (arguments.is_object()) {
-        result.calls.push_back(call_of(fmt::format("call_{}_{}", id, result.calls.size()),
-                                       head.to.substr(kFunctions.size()), arguments));
+        result.calls.push_back(
+            call_of(fmt::format("call_{}_{}", id, result.calls.size()), head.to.substr(kFunctions.size()), arguments));
       } else {
         append(result.content, said);
       }

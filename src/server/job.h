@@ -40,6 +40,7 @@ struct LanguageService::Job {
   Place place;
   bool chat = false;
   CompletionRequest request;
+  Reading reading;  ///< of a chat's answer
   std::vector<std::vector<std::int64_t>> prompts;
   std::string id;
   std::int64_t created = 0;

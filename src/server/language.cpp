@@ -51,16 +51,24 @@ Json LanguageService::model_card() const {
   return card;
 }
 
-std::string LanguageService::chat_text(const CompletionRequest& request) const {
+std::string LanguageService::chat_text(const CompletionRequest& request, bool generation_prompt) const {
   if (!served_.chat) throw HttpError(400, "this model has no chat template: use /v1/completions");
-  return served_.chat->apply_json(text_of(answers_->variables(request)),
-                                  {.now = served_.date, .variables = text_of(request.variables)});
+  return served_.chat->apply_json(
+      text_of(answers_->variables(request)),
+      {.generation_prompt = generation_prompt, .now = served_.date, .variables = text_of(request.variables)});
+}
+
+// The prompt of a conversation, and how its answer is to be read.
+void LanguageService::read_chat(Job& job) const {
+  const std::string prompt = chat_text(job.request);
+  job.prompts = {served_.tokenizer.encode(prompt, {.add_special_tokens = false})};
+  job.reading.calls = job.request.may_call();
+  job.reading.apart = job.request.thoughts_apart.value_or(served_.thoughts_apart);
+  if (answers_->may_open_thoughts(prompt)) job.reading.opened = chat_text(job.request, false) != prompt;
+  answers_->prepare(job.request, job.reading, job.request.options);
 }
 
 std::vector<std::vector<std::int64_t>> LanguageService::prompts_of(const CompletionRequest& request) const {
-  if (!request.messages.empty()) {
-    return {served_.tokenizer.encode(chat_text(request), {.add_special_tokens = false})};
-  }
   std::vector<std::vector<std::int64_t>> result;
   for (const auto& prompt : request.prompts) {
     const auto* text = std::get_if<std::string>(&prompt);

@@ -29,6 +29,7 @@ struct ServedLanguageModel {
   std::optional<text::ChatTemplate> chat;  ///< without one there is no /v1/chat/completions
   std::string name;
   std::string fingerprint;  ///< of the weights and the library: system_fingerprint
+  bool thoughts_apart = true;  ///< of answers in chats, unless a request says otherwise
   std::string date = {};    ///< for templates that ask for it: text::ChatTemplateOptions::now
   Device device;
   Numerics numerics = Numerics::exact;                  ///< that the model computes in
@@ -50,6 +51,7 @@ class LanguageService {
   struct Job;
 
   Response complete(HttpServer& server, const Request& request, bool chat);
+  std::vector<std::unique_ptr<Completion>> answers_to(const Job& job, std::size_t prompt);
   Response whole(HttpServer& server, const Request& given, const Job& job);
   void stream(HttpServer& server, Job& job, const Write& write);
   Response embeddings(HttpServer& server, const Request& request);
@@ -58,7 +60,8 @@ class LanguageService {
   Response tokenize(HttpServer& server, const Request& request) const;
   Response detokenize(HttpServer& server, const Request& request) const;
   Json model_card() const;
-  std::string chat_text(const CompletionRequest& request) const;
+  std::string chat_text(const CompletionRequest& request, bool generation_prompt = true) const;
+  void read_chat(Job& job) const;
   std::vector<std::vector<std::int64_t>> prompts_of(const CompletionRequest& request) const;
   void check_model(const std::string& name) const;
   void limit(Job& job) const;

@@ -1,6 +1,11 @@
 #include "server/marks.h"
 
+#include <algorithm>
+#include <vector>
+
 #include <fmt/format.h>
+
+#include "text/unicode.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -25,10 +30,15 @@ std::string with_marks(const std::string& text, const text::Tokenizer& tokenizer
   return marked + text.substr(done);
 }
 
-std::string without_marks(std::string text) {
+std::string without_marks(std::string text, const std::set<std::int64_t>* marks) {
   for (std::size_t at = 0; (at = text.find(kMarkBegin, at)) != std::string::npos;) {
-    const std::size_t end = text.find(kMarkEnd, at);
-    text.erase(at, end == std::string::npos ? end : end + kMarkEnd.size() - at);
+    const std::size_t end = std::min(text.find(kMarkEnd, at), text.size() - kMarkEnd.size());
+    const std::size_t number = at + kMarkBegin.size();
+    if (marks == nullptr || marks->contains(std::stoll(text.substr(number, end - number)))) {
+      text.erase(at, end + kMarkEnd.size() - at);
+    } else {
+      at = end;
+    }
   }
   return text;
 }
@@ -51,6 +61,40 @@ std::string gbnf_of_text(const std::string& text) {
     }
   }
   return result + "\"";
+}
+
+std::string gbnf_until(const std::string& text, const std::string& then, bool may_end) {
+  if (text.starts_with(kMarkBegin)) {
+    return fmt::format("text-0 ::= [^\\ufdd0]* ({} {}){}\n", gbnf_of_text(text), then, may_end ? "?" : "");
+  }
+  // The automaton of Knuth, Morris and Pratt, as rules.
+  const std::u32string open = text::decode_utf8(text).value();
+  std::vector<std::size_t> back(open.size(), 0);
+  for (std::size_t i = 1, k = 0; i < open.size(); ++i) {
+    while (k > 0 && open[i] != open[k]) k = back[k - 1];
+    if (open[i] == open[k]) ++k;
+    back[i] = k;
+  }
+  const auto step = [&](std::size_t state, char32_t c) {
+    while (state > 0 && open[state] != c) state = back[state - 1];
+    return open[state] == c ? state + 1 : 0;
+  };
+  std::string rules;
+  for (std::size_t state = 0; state < open.size(); ++state) {
+    std::string others = "[^";
+    std::string own;
+    std::u32string seen;
+    for (const char32_t c : open) {
+      if (seen.find(c) != std::u32string::npos) continue;
+      seen += c;
+      const std::string written = fmt::format("\\U{:08x}", static_cast<std::uint32_t>(c));
+      others += written;
+      const std::size_t next = step(state, c);
+      own += fmt::format(" | \"{}\" {}", written, next == open.size() ? then : fmt::format("text-{}", next));
+    }
+    rules += fmt::format("text-{} ::= {}] text-0{}{}\n", state, others, own, may_end ? " | \"\"" : "");
+  }
+  return rules;
 }
 
 }  // namespace server

@@ -20,10 +20,14 @@ std::string mark_of(std::int64_t token);
 
 /// The text with the mark of each special token of the tokenizer whose name stands in it; their numbers go to `marks`.
 std::string with_marks(const std::string& text, const text::Tokenizer& tokenizer, std::set<std::int64_t>& marks);
-std::string without_marks(std::string text);
+/// Of these tokens, or (null) of all.
+std::string without_marks(std::string text, const std::set<std::int64_t>* marks = nullptr);
 
 /// A text as GBNF: quoted, and <[12]> for the mark of the token 12.
 std::string gbnf_of_text(const std::string& text);
+/// Rules of GBNF: text-0 is whatever `text` does not stand in, and then it, and the rule `then`; with `may_end` perhaps
+/// without these two.
+std::string gbnf_until(const std::string& text, const std::string& then, bool may_end);
 
 }  // namespace server
 }  // namespace v0

@@ -10,7 +10,6 @@
 
 #include "server/marks.h"
 #include "text/text_stream.h"
-#include "text/unicode.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -81,39 +80,6 @@ std::string object_rules(const std::vector<Json>& functions, const ToolForm& for
   return rules_of_calls(functions, std::move(calls));
 }
 
-// Texts in which `open` does not stand, and then perhaps calls: the automaton of Knuth, Morris and Pratt, as rules.
-std::string until_call(const std::string& text) {
-  if (text.starts_with(kMarkBegin)) return "text-0 ::= [^\\ufdd0]* (" + gbnf_of_text(text) + " calls-begun)?\n";
-  const std::u32string open = text::decode_utf8(text).value();
-  std::vector<std::size_t> back(open.size(), 0);
-  for (std::size_t i = 1, k = 0; i < open.size(); ++i) {
-    while (k > 0 && open[i] != open[k]) k = back[k - 1];
-    if (open[i] == open[k]) ++k;
-    back[i] = k;
-  }
-  const auto step = [&](std::size_t state, char32_t c) {
-    while (state > 0 && open[state] != c) state = back[state - 1];
-    return open[state] == c ? state + 1 : 0;
-  };
-  std::string rules;
-  for (std::size_t state = 0; state < open.size(); ++state) {
-    std::string others = "[^";
-    std::string own;
-    std::u32string seen;
-    for (const char32_t c : open) {
-      if (seen.find(c) != std::u32string::npos) continue;
-      seen += c;
-      const std::string written = fmt::format("\\U{:08x}", static_cast<std::uint32_t>(c));
-      others += written;
-      const std::size_t next = step(state, c);
-      own += fmt::format(" | \"{}\" {}", written,
-                         next == open.size() ? std::string("calls-begun") : fmt::format("text-{}", next));
-    }
-    rules += fmt::format("text-{} ::= {}] text-0{} | \"\"\n", state, others, own);
-  }
-  return rules;
-}
-
 // Behind the object that begins there; npos if it does not end.
 std::size_t end_of_object(const std::string& text, std::size_t at) {
   int depth = 0;
@@ -174,59 +140,64 @@ std::string short_id(const std::string& text) {
 
 struct Row {
   const char* probe;  ///< what the template makes of a call, without spaces and ends of lines
-  ToolForm form;
+  const char* open;
+  const char* between;
+  const char* close;
+  const char* arguments = "";
+  const char* separator = "";
+  const char* id = "";
+  bool short_ids = false;
 };
 
 // The first that fits; `open` must be there with its spaces, too.
-const std::vector<Row>& rows() {
-  static const std::vector<Row> result = {
-      // Qwen, Hermes
-      {R"(<tool_call>{"name":"probe","arguments":{"q":1}}</tool_call>)",
-       {.open = "<tool_call>\n",
-        .between = "\n</tool_call>\n<tool_call>\n",
-        .close = "\n</tool_call>",
-        .arguments = "arguments"}},
-      // Mistral: Nemo, 7B v0.3, ...
-      {R"([TOOL_CALLS][{"name":"probe","arguments":{"q":1},"id":"call00000"}])",
-       {.open = "[TOOL_CALLS][", .between = ", ", .close = "]", .arguments = "arguments", .short_ids = true}},
-      {R"([TOOL_CALLS][{"name":"probe","arguments":{"q":1},"id":"call00000"}])",
-       {.open = "[TOOL_CALLS] [", .between = ", ", .close = "]", .arguments = "arguments", .short_ids = true}},
-      // Devstral, Ministral 3, ...
-      {R"([TOOL_CALLS]probe[ARGS]{"q":1})",
-       {.open = "[TOOL_CALLS]",
-        .between = "[TOOL_CALLS]",
-        .close = "",
-        .arguments = "",
-        .separator = "[ARGS]",
-        .short_ids = true}},
-      // Mistral Small 3.2
-      {R"([TOOL_CALLS]probe[CALL_ID]call00000[ARGS]{"q":1})",
-       {.open = "[TOOL_CALLS]",
-        .between = "[TOOL_CALLS]",
-        .close = "",
-        .arguments = "",
-        .separator = "[ARGS]",
-        .id = "[CALL_ID]",
-        .short_ids = true}},
-      // DeepSeek V3.1
-      {R"(<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>probe<｜tool▁sep｜>{"q":1}<｜tool▁call▁end｜>)",
-       {.open = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>",
-        .between = "<｜tool▁call▁end｜><｜tool▁call▁begin｜>",
-        .close = "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-        .arguments = "",
-        .separator = "<｜tool▁sep｜>"}},
-      // DeepSeek R1
-      {R"(<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>probe```json{"q":1}```<｜tool▁call▁end｜>)",
-       {.open = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>",
-        .between = "\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
-        .close = "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-        .arguments = "",
-        .separator = "\n```json\n"}},
-      // Llama 3
-      {R"({"name":"probe","parameters":{"q":1}})", {.open = "", .between = "", .close = "", .arguments = "parameters"}},
-  };
-  return result;
-}
+constexpr Row kRows[] = {
+    // Qwen, Hermes
+    {R"(<tool_call>{"name":"probe","arguments":{"q":1}}</tool_call>)", "<tool_call>\n", "\n</tool_call>\n<tool_call>\n",
+     "\n</tool_call>", "arguments"},
+    // Mistral: Nemo, 7B v0.3, ...
+    {.probe = R"([TOOL_CALLS][{"name":"probe","arguments":{"q":1},"id":"call00000"}])",
+     .open = "[TOOL_CALLS][",
+     .between = ", ",
+     .close = "]",
+     .arguments = "arguments",
+     .short_ids = true},
+    {.probe = R"([TOOL_CALLS][{"name":"probe","arguments":{"q":1},"id":"call00000"}])",
+     .open = "[TOOL_CALLS] [",
+     .between = ", ",
+     .close = "]",
+     .arguments = "arguments",
+     .short_ids = true},
+    // Devstral, Ministral 3, ...
+    {.probe = R"([TOOL_CALLS]probe[ARGS]{"q":1})",
+     .open = "[TOOL_CALLS]",
+     .between = "[TOOL_CALLS]",
+     .close = "",
+     .separator = "[ARGS]",
+     .short_ids = true},
+    // Mistral Small 3.2
+    {.probe = R"([TOOL_CALLS]probe[CALL_ID]call00000[ARGS]{"q":1})",
+     .open = "[TOOL_CALLS]",
+     .between = "[TOOL_CALLS]",
+     .close = "",
+     .separator = "[ARGS]",
+     .id = "[CALL_ID]",
+     .short_ids = true},
+    // DeepSeek V3.1
+    {.probe = R"(<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>probe<｜tool▁sep｜>{"q":1}<｜tool▁call▁end｜>)",
+     .open = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>",
+     .between = "<｜tool▁call▁end｜><｜tool▁call▁begin｜>",
+     .close = "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+     .separator = "<｜tool▁sep｜>"},
+    // DeepSeek R1
+    {.probe =
+         R"(<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>probe```json{"q":1}```<｜tool▁call▁end｜>)",
+     .open = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+     .between = "\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+     .close = "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+     .separator = "\n```json\n"},
+    // Llama 3
+    {R"({"name":"probe","parameters":{"q":1}})", "", "", "", "parameters"},
+};
 
 }  // namespace
 
@@ -244,15 +215,9 @@ Json messages_of(const Json& messages, const ToolForm& form) {
 }
 
 ToolForm tool_form(const text::ChatTemplate& chat) {
-  const Json call = {
-      {"id", "call00000"}, {"type", "function"}, {"function", {{"name", "probe"}, {"arguments", {{"q", 1}}}}}};
-  const Json tool = {{"type", "function"},
-                     {"function",
-                      {{"name", "probe"},
-                       {"description", "d"},
-                       {"parameters", {{"type", "object"}, {"properties", Json::object()}}}}}};
-  const Json messages = {{{"role", "user"}, {"content", "u"}},
-                         {{"role", "assistant"}, {"content", ""}, {"tool_calls", {call}}}};
+  const Json conversation = Json::parse(R"({"messages":[{"role":"user","content":"u"},{"role":"assistant","content":"",
+    "tool_calls":[{"id":"call00000","type":"function","function":{"name":"probe","arguments":{"q":1}}}]}],
+    "tools":[{"type":"function","function":{"name":"probe","description":"d","parameters":{"type":"object","properties":{}}}}]})");
   for (const bool text_arguments : {false, true}) {
     for (const bool null_content : {false, true}) {
       ToolForm how;
@@ -260,19 +225,25 @@ ToolForm tool_form(const text::ChatTemplate& chat) {
       how.null_content = null_content;
       std::string text;
       try {
-        text = chat.apply_json(text_of(Json{{"messages", messages_of(messages, how)}, {"tools", {tool}}}),
-                               {.generation_prompt = false, .now = "2025-01-01"});
+        Json given = conversation;
+        given["messages"] = messages_of(given["messages"], how);
+        text = chat.apply_json(text_of(given), {.generation_prompt = false, .now = "2025-01-01"});
       } catch (const Error&) {  // it refuses such calls: the message below says so if it does all
       }
       std::string squeezed;
       std::copy_if(text.begin(), text.end(), std::back_inserter(squeezed),
                    [](char c) { return c != ' ' && c != '\n'; });
-      for (const Row& row : rows()) {
-        if (squeezed.find(row.probe) == std::string::npos || text.find(row.form.open) == std::string::npos) continue;
-        ToolForm form = row.form;
-        form.text_arguments = text_arguments;
-        form.null_content = null_content;
-        return form;
+      for (const Row& row : kRows) {
+        if (squeezed.find(row.probe) == std::string::npos || text.find(row.open) == std::string::npos) continue;
+        return {.open = row.open,
+                .between = row.between,
+                .close = row.close,
+                .arguments = row.arguments,
+                .separator = row.separator,
+                .id = row.id,
+                .short_ids = row.short_ids,
+                .text_arguments = text_arguments,
+                .null_content = null_content};
       }
     }
   }
@@ -321,7 +292,7 @@ std::string tool_grammar(const Json& tools, const ToolChoice& choice, const Tool
     return rules + fmt::format("root ::= {} calls-begun\n", gbnf_of_text(form.open));
   }
   if (form.open.empty()) return rules + "root ::= calls-begun | [^{] .* | \"\"\n";
-  return rules + until_call(form.open) + "root ::= text-0\n";
+  return rules + gbnf_until(form.open, "calls-begun", true) + "root ::= text-0\n";
 }
 
 Json call_of(const std::string& id, const Json& name, const Json& arguments) {
@@ -333,7 +304,7 @@ Answer tool_answer(const std::string& text, const ToolForm& form, const std::str
   std::size_t at = form.open.empty() ? (text.starts_with("{") ? 0 : std::string::npos) : text.find(form.open);
   const std::size_t held = whole || at != std::string::npos ? 0 : text::possible_stop(text, {form.open});
   // Without marks: some of "open" may be there, cut off.
-  result.content = without_marks(text.substr(0, at == std::string::npos ? text.size() - held : at));
+  result.content = without_marks(text.substr(0, at == std::string::npos ? text.size() - held : at), &form.marks);
   if (at == std::string::npos && whole) return result;
   while (result.content.ends_with('\n')) result.content.pop_back();
   if (!whole) return result;
@@ -341,7 +312,8 @@ Answer tool_answer(const std::string& text, const ToolForm& form, const std::str
   for (bool more = true; more;) {
     const Json call = call_at(text, at, form);
     more = !call.is_null() && !form.between.empty() && stands_at(text, at, form.between);
-    if (call.is_null() || (!more && !stands_at(text, at, form.close))) return {.content = without_marks(text)};
+    if (call.is_null() || (!more && !stands_at(text, at, form.close)))
+      return {.content = without_marks(text, &form.marks)};
     const std::string made = fmt::format("call_{}_{}", id, result.calls.size());
     result.calls.push_back(
         call_of(call.value("id", form.short_ids ? short_id(made) : made), call["name"], call["arguments"]));

@@ -27,11 +27,13 @@ using testing::HasSubstr;
 // In the form of the published one, without what it says of itself, the date and the tools' types.
 constexpr const char* kHarmony =
     "{% for t in tools or [] %}{{ '<|start|>developer<|message|>' + t.function.description + '<|end|>' }}{% endfor %}"
-    "{% for m in messages %}{% if m.tool_calls %}{% if m.content and m.thinking %}{{ raise_exception('both') }}{% endif "
+    "{% for m in messages %}{% if m.tool_calls %}{% if m.content and m.thinking %}{{ raise_exception('both') }}{% "
+    "endif "
     "%}{% if m.thinking %}{{ '<|start|>assistant<|channel|>analysis<|message|>' + m.thinking + '<|end|>' }}{% endif %}"
     "{{ '<|start|>assistant to=functions.' + m.tool_calls[0].function.name + '<|channel|>commentary json<|message|>' + "
     "m.tool_calls[0].function.arguments | tojson + '<|call|>' }}{% elif m.role == 'tool' %}{{ "
-    "'<|start|>functions to=assistant<|channel|>commentary<|message|>' + m.content + '<|end|>' }}{% else %}{{ '<|start|>' "
+    "'<|start|>functions to=assistant<|channel|>commentary<|message|>' + m.content + '<|end|>' }}{% else %}{{ "
+    "'<|start|>' "
     "+ m.role + '<|message|>' + m.content + '<|end|>' }}{% endif %}{% endfor %}{{ '<|start|>assistant' }}";
 
 const text::Tokenizer& tokenizer() {
@@ -75,16 +77,17 @@ TEST(Harmony, ChannelsAreThoughtsContentAndCalls) {
   EXPECT_EQ(said.reasoning, "Let me <see>.");
   EXPECT_EQ(said.content, "2 < 3");
   EXPECT_TRUE(said.calls.empty());
-  const Answer twice = read(thought + thought + "<|channel|>commentary<|message|>I add.<|end|><|start|>assistant" + kCall);
+  const Answer twice =
+      read(thought + thought + "<|channel|>commentary<|message|>I add.<|end|><|start|>assistant" + kCall);
   EXPECT_EQ(twice.reasoning, "Let me <see>.\nLet me <see>.");
   EXPECT_EQ(twice.content, "I add.");
   ASSERT_EQ(twice.calls.size(), 1u);
   EXPECT_EQ(text_of(twice.calls[0]),
             R"({"id":"call_7_0","type":"function","function":{"name":"add","arguments":"{\"a\":3}"}})");
   // Whom a call is to may stand before the channel, as in the template; the kind may be left out.
-  for (const char* head : {" to=functions.add<|channel|>commentary json<|message|>",
-                           " to=functions.add<|channel|>analysis<|message|>",
-                           "<|channel|>commentary<|channel|>commentary to=functions.add<|message|>"}) {
+  for (const char* head :
+       {" to=functions.add<|channel|>commentary json<|message|>", " to=functions.add<|channel|>analysis<|message|>",
+        "<|channel|>commentary<|channel|>commentary to=functions.add<|message|>"}) {
     const Answer answer = read(thought + head + R"({"a":3})");
     ASSERT_EQ(answer.calls.size(), 1u) << head;
     EXPECT_EQ(answer.calls[0], twice.calls[0]) << head;
@@ -116,7 +119,8 @@ TEST(Harmony, PartsGrowAtTheirEnds) {
   for (const bool apart : {true, false}) {
     for (const std::string& last :
          {std::string("<|channel|>final<|message|>Hi"), std::string(kCall), std::string(kCall).substr(0, 70)}) {
-      const std::string text = thought + thought + "<|channel|>commentary<|message|>I add.<|end|><|start|>assistant" + last;
+      const std::string text =
+          thought + thought + "<|channel|>commentary<|message|>I add.<|end|><|start|>assistant" + last;
       const Answer whole = read(text, true, apart);
       std::string begun;
       for (const std::int64_t token : tokenizer().encode(text, {.add_special_tokens = false})) {
@@ -151,8 +155,8 @@ TEST(Harmony, AGrammarOfAnswersWithCalls) {
   const text::Grammar required = grammar_for({.kind = ToolChoice::Kind::required});
   const text::Grammar named = grammar_for({.kind = ToolChoice::Kind::required, .name = "stop"});
   const std::string thought = kThought;
-  for (const std::string& before :
-       {std::string(), thought, thought + thought, thought + "<|channel|>commentary<|message|>I add.<|end|><|start|>assistant"}) {
+  for (const std::string& before : {std::string(), thought, thought + thought,
+                                    thought + "<|channel|>commentary<|message|>I add.<|end|><|start|>assistant"}) {
     EXPECT_TRUE(held(automatic, before + "<|channel|>final<|message|>2 < 3"));
     EXPECT_FALSE(held(required, before + "<|channel|>final<|message|>2 < 3"));
     for (const std::string& call :
@@ -163,10 +167,10 @@ TEST(Harmony, AGrammarOfAnswersWithCalls) {
       EXPECT_EQ(held(named, before + call), call.find("stop") != std::string::npos) << call;
     }
   }
-  for (const char* bad : {"Hi", "<|channel|>final", "<|channel|>analysis<|message|>Hm",
-                          "<|channel|>commentary to=functions.sub<|message|>{}",
-                          "<|channel|>commentary to=functions.add<|message|>{}",
-                          "<|channel|>commentary to=functions.add<|message|>{\"a\":3} so"}) {
+  for (const char* bad :
+       {"Hi", "<|channel|>final", "<|channel|>analysis<|message|>Hm",
+        "<|channel|>commentary to=functions.sub<|message|>{}", "<|channel|>commentary to=functions.add<|message|>{}",
+        "<|channel|>commentary to=functions.add<|message|>{\"a\":3} so"}) {
     EXPECT_FALSE(held(automatic, bad)) << bad;
   }
 }
@@ -178,8 +182,8 @@ TEST(Harmony, TemplatesGetThoughtsAndCallsAsTheyTakeThem) {
        {"id":"1","function":{"name":"add","arguments":{"a":3}}},{"id":"2","function":{"name":"stop","arguments":{}}}]},
     {"role":"tool","tool_call_id":"2","content":"two"},{"role":"tool","tool_call_id":"1","content":"one"},
     {"role":"assistant","content":"Done.","reasoning_content":"So"}])");
-  const std::string text =
-      chat.apply_json(text_of(Json{{"messages", harmony_messages(messages)}, {"tools", harmony_tools(add_and_stop())}}));
+  const std::string text = chat.apply_json(
+      text_of(Json{{"messages", harmony_messages(messages)}, {"tools", harmony_tools(add_and_stop())}}));
   EXPECT_EQ(text,
             "<|start|>developer<|message|><|end|><|start|>developer<|message|><|end|>"
             "<|start|>user<|message|>u<|end|><|start|>assistant<|channel|>analysis<|message|>Hm<|end|>"
@@ -209,11 +213,13 @@ TEST(Harmony, ThePublishedTemplateTakesThem) {
       "reasoning_content":"Hm","tool_calls":[{"id":"1","function":{"name":"add","arguments":{"a":3}}}]},
       {"role":"tool","tool_call_id":"1","content":"3"}])");
     EXPECT_THAT(
-        chat.apply_json(text_of(Json{{"messages", harmony_messages(messages)}, {"tools", harmony_tools(add_and_stop())}}),
-                        {.now = "2026-11-28"}),
-        HasSubstr("<|start|>assistant<|channel|>analysis<|message|>Hm<|end|><|start|>assistant to=functions.add<|channel|>"
-                  "commentary json<|message|>{\"a\": 3}<|call|><|start|>functions.add to=assistant<|channel|>commentary"
-                  "<|message|>\"3\"<|end|><|start|>assistant"));
+        chat.apply_json(
+            text_of(Json{{"messages", harmony_messages(messages)}, {"tools", harmony_tools(add_and_stop())}}),
+            {.now = "2026-11-28"}),
+        HasSubstr(
+            "<|start|>assistant<|channel|>analysis<|message|>Hm<|end|><|start|>assistant to=functions.add<|channel|>"
+            "commentary json<|message|>{\"a\": 3}<|call|><|start|>functions.add to=assistant<|channel|>commentary"
+            "<|message|>\"3\"<|end|><|start|>assistant"));
   }
   EXPECT_TRUE(found);
 }
@@ -222,15 +228,16 @@ TEST(Harmony, ThePublishedTemplateTakesThem) {
 TEST(LanguageService, AnswersInChannels) {
   LOCKSTEP_REQUIRE_DATA(stories());
   const Told told({.model = models::load_language_model(stories()),
-                   .tokenizer = test::marked_tokenizer({"<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|constrain|>",
-                                                        "<|call|>", "<|return|>"}),
+                   .tokenizer = test::marked_tokenizer({"<|start|>", "<|channel|>", "<|message|>", "<|end|>",
+                                                        "<|constrain|>", "<|call|>", "<|return|>"}),
                    .chat = text::ChatTemplate(kHarmony),
                    .name = "stories",
                    .fingerprint = "fp_test",
                    .device = {}});
   json body = {{"messages", {{{"role", "user"}, {"content", "Tom had a"}}}}, {"max_tokens", 90}};
   // Channels are mostly "analysis", and end soon.
-  body["logit_bias"] = {{std::to_string(tokenizer().encode("a").front()), 3}, {std::to_string(test::kFirstMark + 3), 8}};
+  body["logit_bias"] = {{std::to_string(tokenizer().encode("a").front()), 3},
+                        {std::to_string(test::kFirstMark + 3), 8}};
   int thoughts = 0;
   const auto ask = [&] {
     const auto whole = told.post("/v1/chat/completions", body);
