@@ -24,7 +24,7 @@ AnswerForm::AnswerForm(const text::ChatTemplate& chat, const text::Tokenizer& to
 Json AnswerForm::variables(const CompletionRequest& request) const {
   Json messages = harmony_ ? harmony_messages(request.messages) : thoughtful_messages(request.messages, thoughts_);
   if (tools_) messages = messages_of(messages, *tools_);
-  Json result = {{"messages", std::move(messages)}};
+  Json result = Members().add("messages", messages);
   if (request.may_call()) result["tools"] = harmony_ ? harmony_tools(request.tools) : request.tools;
   return result;
 }
@@ -59,6 +59,20 @@ Answer AnswerForm::read(const std::string& text, const Reading& how, const std::
   Answer answer = how.calls ? tool_answer(text, *tools_, id, whole) : Answer{.content = text};
   take_thoughts(answer, thoughts_, how.opened, how.apart, whole);
   return answer;
+}
+
+Json delta_of(const Answer& before, const Answer& now) {
+  Json delta = Json::object();
+  if (now.reasoning.size() > before.reasoning.size()) {
+    delta["reasoning_content"] = now.reasoning.substr(before.reasoning.size());
+  }
+  if (now.content.size() > before.content.size()) delta["content"] = now.content.substr(before.content.size());
+  for (std::size_t i = 0; i < now.calls.size(); ++i) {
+    Json call = now.calls[i];
+    call["index"] = i;
+    delta["tool_calls"].push_back(std::move(call));
+  }
+  return delta;
 }
 
 }  // namespace server

@@ -16,6 +16,9 @@ namespace lockstep {
 inline namespace v0 {
 namespace server {
 
+/// What is new in an answer that was `before`, as a chunk of a chat has it.
+Json delta_of(const Answer& before, const Answer& now);
+
 /// How an answer is to be read.
 struct Reading {
   bool calls = false;

@@ -1,9 +1,10 @@
 #include "server/completion_request.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <limits>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -19,13 +20,8 @@ constexpr std::size_t kMostPrompts = 64;
 
 // Parameters that are not offered, with the value that changes nothing; clients send those.
 const Json& neutral_values() {
-  static const Json values = {{"best_of", 1},
-                              {"suffix", ""},
-                              {"functions", Json::array()},
-                              {"function_call", "none"},
-                              {"modalities", {"text"}},
-                              {"service_tier", "auto"},
-                              {"store", false}};
+  static const Json values = Json::parse(
+      R"({"best_of":1,"suffix":"","functions":[],"function_call":"none","modalities":["text"],"service_tier":"auto","store":false})");
   return values;
 }
 
@@ -102,7 +98,7 @@ void read_messages(const Json& json, CompletionRequest& request) {
     if (!message.is_object() || !message.contains("role") || (!message.contains("content") && !calls)) {
       refuse("each message", "an object with role and content");
     }
-    Json read = {{"role", string(message["role"], "role")}};
+    Json read = Members().add("role", string(message["role"], "role"));
     if (read["role"] == "developer") read["role"] = "system";  // its later name, which templates do not know
     const Json content = message.value("content", Json());
     read["content"] = content.is_null() && calls ? std::string() : content_of(content);
@@ -176,19 +172,19 @@ void read_stops(const Json& json, CompletionRequest& request) {
 }
 
 bool is_sampling(const std::string& key) {
-  static const std::set<std::string> keys = {"temperature",
-                                             "top_p",
-                                             "min_p",
-                                             "top_k",
-                                             "seed",
-                                             "presence_penalty",
-                                             "frequency_penalty",
-                                             "typical_p",
-                                             "logit_bias",
-                                             "repetition_penalty",
-                                             "mirostat_tau",
-                                             "mirostat_eta"};
-  return keys.contains(key);
+  static constexpr const char* kKeys[] = {"temperature",
+                                          "top_p",
+                                          "min_p",
+                                          "top_k",
+                                          "seed",
+                                          "presence_penalty",
+                                          "frequency_penalty",
+                                          "typical_p",
+                                          "logit_bias",
+                                          "repetition_penalty",
+                                          "mirostat_tau",
+                                          "mirostat_eta"};
+  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
 }
 
 void read_sampling(const std::string& key, const Json& value, models::SamplingOptions& sampling) {

@@ -18,11 +18,12 @@ std::string event(const Json& json) {
 
 }  // namespace
 
-Response LanguageService::complete(HttpServer& server, const Request& given, bool chat) {
+std::shared_ptr<LanguageService::Job> LanguageService::begin(HttpServer& server, const Request& given,
+                                                             const Json& asked, bool chat) {
   const auto job = std::make_shared<Job>(active_, served_.most_requests);
   job->chat = chat;
   job->check_time = given.check_time;
-  job->request = completion_request(object_of(given.body, kDepth), chat);
+  job->request = completion_request(asked, chat);
   check_model(job->request.model);
   if (served_.model->encoder()) {
     throw HttpError(400, fmt::format("this model is an encoder: only /v1/embeddings{} offered",
@@ -42,26 +43,41 @@ Response LanguageService::complete(HttpServer& server, const Request& given, boo
   }
   job->id = fmt::format("{}-{:016x}", chat ? "chatcmpl" : "cmpl", ++answered_);
   job->created = static_cast<std::int64_t>(std::time(nullptr));
-  if (!job->request.stream) return whole(server, given, *job);
-  // By value: it is called when this function has returned.
-  return {.type = "text/event-stream", .stream = [this, &server, job](const Write& write) {
+  return job;
+}
+
+Response LanguageService::streamed(std::function<void(const Write&)> work) {
+  return {.type = "text/event-stream", .stream = [work = std::move(work)](const Write& write) {
             try {
-              stream(server, *job, write);
+              work(write);
             } catch (const std::exception& error) {
               const auto* told = dynamic_cast<const HttpError*>(&error);
               const int code = told == nullptr ? 500 : told->status;
-              write(event({{"error", {{"message", error.what()}, {"type", "server_error"}, {"code", code}}}}));
+              const Json body = Members().add("message", error.what()).add("type", "server_error").add("code", code);
+              write(event(Members().add("error", body)));
             }
           }};
 }
 
+Response LanguageService::complete(HttpServer& server, const Request& given, bool chat) {
+  const auto job = begin(server, given, object_of(given.body, kDepth), chat);
+  if (!job->request.stream) return whole(server, given, *job);
+  // By value: it is called when this function has returned.
+  return streamed([this, &server, job](const Write& write) { stream(server, *job, write); });
+}
+
+Json usage_of_prompt(std::size_t tokens) {
+  return Members().add("prompt_tokens", tokens).add("total_tokens", tokens);
+}
+
 Json LanguageService::head_of(const Job& job, bool chunk) const {
   const char* object = job.chat ? (chunk ? "chat.completion.chunk" : "chat.completion") : "text_completion";
-  return {{"id", job.id},
-          {"object", object},
-          {"created", job.created},
-          {"model", served_.name},
-          {"system_fingerprint", served_.fingerprint}};
+  return Members()
+      .add("id", job.id)
+      .add("object", object)
+      .add("created", job.created)
+      .add("model", served_.name)
+      .add("system_fingerprint", served_.fingerprint);
 }
 
 // As it stands in a text, with its space; special tokens by their names.
@@ -75,30 +91,32 @@ Json LanguageService::logprobs_of(const Piece& piece, bool chat) const {
   if (!chat) {
     Json top = Json::object();
     for (const models::SampledToken& token : piece.alternatives) top[text(token)] = token.log_probability;
-    return {{"tokens", {text(piece.token)}},
-            {"token_logprobs", {piece.token.log_probability}},
-            {"top_logprobs", Json::array({top})}};
+    return Members()
+        .add("tokens", Json::array({text(piece.token)}))
+        .add("token_logprobs", Json::array({piece.token.log_probability}))
+        .add("top_logprobs", Json::array({top}));
   }
   const auto row = [&](const models::SampledToken& token) {
     const std::string shown = text(token);  // perhaps a part of a character, which only the bytes tell
     Json bytes = Json::array();
     for (const char byte : shown) bytes.push_back(static_cast<unsigned char>(byte));
-    return Json{{"token", shown}, {"logprob", token.log_probability}, {"bytes", std::move(bytes)}};
+    return Members().add("token", shown).add("logprob", token.log_probability).add("bytes", bytes).take();
   };
   Json result = row(piece.token);
   result["top_logprobs"] = Json::array();
   for (const models::SampledToken& token : piece.alternatives) result["top_logprobs"].push_back(row(token));
-  return {{"content", Json::array({std::move(result)})}};
+  return Members().add("content", Json::array({std::move(result)}));
 }
 
 namespace {
 
 // `reused` of the prompt's tokens were known from texts before.
 Json usage_of(std::size_t prompt, std::size_t answer, std::int64_t reused) {
-  return {{"prompt_tokens", prompt},
-          {"completion_tokens", answer},
-          {"total_tokens", prompt + answer},
-          {"prompt_tokens_details", {{"cached_tokens", reused}}}};
+  return Members()
+      .add("prompt_tokens", prompt)
+      .add("completion_tokens", answer)
+      .add("total_tokens", prompt + answer)
+      .add("prompt_tokens_details", Members().add("cached_tokens", reused).take());
 }
 
 std::string reason_of(const std::string& reason, const Answer& answer) {
@@ -116,21 +134,6 @@ std::vector<Completion*> pointers_to(const Answers& answers) {
 bool have_ended(const Answers& answers) {
   return std::all_of(answers.begin(), answers.end(),
                      [](const auto& answer) { return !answer->finish_reason().empty(); });
-}
-
-// What is new in an answer that was `before`.
-Json delta_of(const Answer& before, const Answer& now) {
-  Json delta = Json::object();
-  if (now.reasoning.size() > before.reasoning.size()) {
-    delta["reasoning_content"] = now.reasoning.substr(before.reasoning.size());
-  }
-  if (now.content.size() > before.content.size()) delta["content"] = now.content.substr(before.content.size());
-  for (std::size_t i = 0; i < now.calls.size(); ++i) {
-    Json call = now.calls[i];
-    call["index"] = i;
-    delta["tool_calls"].push_back(std::move(call));
-  }
-  return delta;
 }
 
 // `more` is that of a further token.
@@ -155,9 +158,10 @@ std::string LanguageService::shown_prompt(const Job& job, std::size_t choice) co
 
 // Nothing is before the first token of a prompt, so that it has no probability.
 Json LanguageService::logprobs_of_first(std::int64_t token) const {
-  return {{"tokens", {text_of_token(token)}},
-          {"token_logprobs", Json::array({nullptr})},
-          {"top_logprobs", Json::array({nullptr})}};
+  return Members()
+      .add("tokens", Json::array({text_of_token(token)}))
+      .add("token_logprobs", Json::array({nullptr}))
+      .add("top_logprobs", Json::array({nullptr}));
 }
 
 Answer LanguageService::answer_of(const Job& job, std::size_t index, const std::string& text, bool whole) const {
@@ -166,25 +170,22 @@ Answer LanguageService::answer_of(const Job& job, std::size_t index, const std::
 
 // The whole of an answer, as a message or a text.
 Json LanguageService::choice_of(const Job& job, std::size_t index, const Completion& completion) const {
-  Json choice{{"index", index}};
+  Members choice;
+  choice.add("index", index);
   std::string reason = completion.finish_reason();
   if (!job.chat) {
-    choice["text"] = shown_prompt(job, index) + completion.text();
+    choice.add("text", shown_prompt(job, index) + completion.text());
   } else {
     const Answer answer = answer_of(job, index, completion.text(), true);
-    Json message = {{"role", "assistant"}, {"content", answer.content}};
-    if (!answer.reasoning.empty()) message["reasoning_content"] = answer.reasoning;
-    if (!answer.calls.empty()) {
-      if (answer.content.empty()) message["content"] = nullptr;
-      message["tool_calls"] = answer.calls;
-      reason = reason_of(reason, answer);
-    }
-    choice["message"] = std::move(message);
+    Members message;
+    message.add("role", "assistant");
+    message.add("content", answer.content.empty() && !answer.calls.empty() ? Json() : Json(answer.content));
+    if (!answer.reasoning.empty()) message.add("reasoning_content", answer.reasoning);
+    if (!answer.calls.empty()) message.add("tool_calls", answer.calls);
+    reason = reason_of(reason, answer);
+    choice.add("message", message.take());
   }
-  choice["logprobs"] = nullptr;
-  choice["finish_reason"] = reason;
-  choice["tokens_hash"] = completion.hash();
-  return choice;
+  return choice.add("logprobs", Json()).add("finish_reason", reason).add("tokens_hash", completion.hash());
 }
 
 std::vector<std::unique_ptr<Completion>> LanguageService::answers_to(const Job& job, std::size_t prompt) {
@@ -237,22 +238,22 @@ void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
   std::size_t drawn = 0;
   std::int64_t reused = 0;
   // `what` is a delta, or a text.
-  const auto send = [&](std::size_t index, Json what, Json logprobs, const std::string& reason,
+  const auto send = [&](std::size_t index, const Json& what, const Json& logprobs, const std::string& reason,
                         const std::string& hash) {
-    Json choice{{"index", index}};
-    choice[job.chat ? "delta" : "text"] = std::move(what);
-    choice["logprobs"] = std::move(logprobs);
-    choice["finish_reason"] = reason.empty() ? Json() : Json(reason);
-    if (!hash.empty()) choice["tokens_hash"] = hash;
+    Members choice;
+    choice.add("index", index).add(job.chat ? "delta" : "text", what).add("logprobs", logprobs);
+    choice.add("finish_reason", reason.empty() ? Json() : Json(reason));
+    if (!hash.empty()) choice.add("tokens_hash", hash);
     Json chunk = head_of(job, true);
-    chunk["choices"] = Json::array({std::move(choice)});
+    chunk["choices"] = Json::array({choice.take()});
     return write(event(chunk));
   };
   for (std::size_t prompt = 0; prompt < job.prompts.size(); ++prompt) {
     const auto answers = answers_to(job, prompt);
     const std::size_t first = prompt * answers.size();
     for (std::size_t i = first; i < first + answers.size(); ++i) {
-      if (job.chat && !send(i, {{"role", "assistant"}, {"content", ""}}, nullptr, "", "")) return;
+      const Json begun = Members().add("role", "assistant").add("content", "");
+      if (job.chat && !send(i, begun, nullptr, "", "")) return;
       if (job.request.echo && !send(i, shown_prompt(job, i), nullptr, "", "")) return;
     }
     std::vector<std::string> texts(answers.size());
@@ -277,7 +278,7 @@ void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
           if (job.request.logprobs || (!what.empty() && what != "")) {
             if (what.empty()) what["content"] = "";
             const Json logprobs = job.request.logprobs ? logprobs_of(*step[k], job.chat) : Json();
-            if (!send(first + k, std::move(what), logprobs, "", "")) return;  // nobody listens any more
+            if (!send(first + k, what, logprobs, "", "")) return;  // nobody listens any more
             silent = false;
           }
         }
@@ -285,9 +286,9 @@ void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
         ended[k] = true;
         drawn += completion.tokens().size();
         reused += completion.reused();
-        Json what = news(k, completion.rest(), true);
+        const Json what = news(k, completion.rest(), true);
         const std::string reason = reason_of(completion.finish_reason(), sent[k]);
-        if (!send(first + k, std::move(what), nullptr, reason, completion.hash())) return;
+        if (!send(first + k, what, nullptr, reason, completion.hash())) return;
         silent = false;
       }
       if (silent && job.chat && !write(": still here\n\n")) return;

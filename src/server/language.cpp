@@ -27,7 +27,7 @@ LanguageService::LanguageService(ServedLanguageModel served)
 
 void LanguageService::add_to(HttpServer& server) {
   server.get("/v1/models", "/v1/models", [this](const Request&) {
-    return json_response({{"object", "list"}, {"data", Json::array({model_card()})}});
+    return json_response(Members().add("object", "list").add("data", Json::array({model_card()})));
   });
   server.get("/v1/models/(.+)", "/v1/models/NAME", [this](const Request& request) {
     check_model(request.parts.at(0));
@@ -37,6 +37,7 @@ void LanguageService::add_to(HttpServer& server) {
               [&](const Request& request) { return complete(server, request, false); });
   server.post("/v1/chat/completions", "/v1/chat/completions",
               [&](const Request& request) { return complete(server, request, true); });
+  server.post("/v1/responses", "/v1/responses", [&](const Request& request) { return respond(server, request); });
   server.post("/v1/embeddings", "/v1/embeddings", [&](const Request& request) { return embeddings(server, request); });
   server.post("/v1/rerank", "/v1/rerank", [&](const Request& request) { return rerank(server, request); });
   server.post("/apply-template", "/apply-template",
@@ -46,8 +47,9 @@ void LanguageService::add_to(HttpServer& server) {
 }
 
 Json LanguageService::model_card() const {
-  Json card = {{"id", served_.name}, {"object", "model"}, {"created", 0}, {"owned_by", "lockstep"}};
-  if (const std::int64_t context = served_.model->context(); context > 0) card["max_model_len"] = context;
+  Members card;
+  card.add("id", served_.name).add("object", "model").add("created", 0).add("owned_by", "lockstep");
+  if (const std::int64_t context = served_.model->context(); context > 0) card.add("max_model_len", context);
   return card;
 }
 
@@ -109,7 +111,7 @@ void LanguageService::check_model(const std::string& name) const {
 
 Response LanguageService::apply_template(HttpServer& server, const Request& given) const {
   const CompletionRequest request = completion_request(object_of(given.body, kDepth), true);
-  return server.in_turn([&] { return json_response({{"prompt", chat_text(request)}}); });
+  return server.in_turn([&] { return json_response(Members().add("prompt", chat_text(request))); });
 }
 
 Response LanguageService::tokenize(HttpServer& server, const Request& request) const {
@@ -120,8 +122,8 @@ Response LanguageService::tokenize(HttpServer& server, const Request& request) c
   if (special != json.end() && !special->is_boolean()) throw HttpError(400, "add_special must be true or false");
   return server.in_turn([&] {
     const bool added = special != json.end() && special->get<bool>();
-    return json_response(
-        {{"tokens", served_.tokenizer.encode(content->get<std::string>(), {.add_special_tokens = added})}});
+    const auto tokens = served_.tokenizer.encode(content->get<std::string>(), {.add_special_tokens = added});
+    return json_response(Members().add("tokens", Json(tokens)));
   });
 }
 
@@ -134,7 +136,7 @@ Response LanguageService::detokenize(HttpServer& server, const Request& request)
     if (!token.is_number_integer()) throw HttpError(400, "tokens must be a list of numbers");
     ids.push_back(token.get<std::int64_t>());
   }
-  return server.in_turn([&] { return json_response({{"content", served_.tokenizer.decode(ids)}}); });
+  return server.in_turn([&] { return json_response(Members().add("content", served_.tokenizer.decode(ids))); });
 }
 
 }  // namespace server

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,7 +51,12 @@ class LanguageService {
  private:
   struct Job;
 
+  std::shared_ptr<Job> begin(HttpServer& server, const Request& given, const Json& asked, bool chat);
+  static Response streamed(std::function<void(const Write&)> work);
   Response complete(HttpServer& server, const Request& request, bool chat);
+  Response respond(HttpServer& server, const Request& request);
+  Json response_to(HttpServer& server, const Job& job, const Json& asked,
+                   const std::function<bool(const Json& event)>& emit);
   std::vector<std::unique_ptr<Completion>> answers_to(const Job& job, std::size_t prompt);
   Response whole(HttpServer& server, const Request& given, const Job& job);
   void stream(HttpServer& server, Job& job, const Write& write);

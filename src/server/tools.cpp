@@ -55,26 +55,29 @@ std::string rules_of_calls(const std::vector<Json>& functions, Json calls) {
   Json arguments = Json::object();
   for (std::size_t i = 0; i < functions.size(); ++i) {
     const std::string key = std::to_string(i);
-    arguments[key] = functions[i].value("parameters", Json{{"type", "object"}, {"additionalProperties", false}});
+    arguments[key] = functions[i].value("parameters", Json());
+    if (arguments[key].is_null()) arguments[key] = Json::parse(R"({"type":"object","additionalProperties":false})");
     move_references(arguments[key], "#/$defs/" + key);
   }
-  const std::string rules =
-      text::gbnf_of_json_schema(text_of(Json{{"anyOf", std::move(calls)}, {"$defs", std::move(arguments)}}));
+  const std::string rules = text::gbnf_of_json_schema(text_of(Members().add("anyOf", calls).add("$defs", arguments)));
   return "call" + rules.substr(std::string_view("root").size());  // the first rule
 }
 
 Json arguments_of(std::size_t function) {
-  return {{"$ref", fmt::format("#/$defs/{}", function)}};
+  return Members().add("$ref", fmt::format("#/$defs/{}", function));
 }
 
 // Calls that are objects.
 std::string object_rules(const std::vector<Json>& functions, const ToolForm& form) {
   Json calls = Json::array();
   for (std::size_t i = 0; i < functions.size(); ++i) {
-    Json call = {{"type", "object"},
-                 {"properties", {{"name", {{"const", functions[i]["name"]}}}, {form.arguments, arguments_of(i)}}},
-                 {"required", {"name", form.arguments}}};
-    if (form.short_ids) call["properties"]["id"] = {{"type", "string"}, {"pattern", fmt::format("^{}$", kShortId)}};
+    Json call = Json::parse(R"({"type":"object","properties":{"name":{}},"required":["name"]})");
+    call["properties"]["name"]["const"] = functions[i]["name"];
+    call["properties"][form.arguments] = arguments_of(i);
+    call["required"].push_back(form.arguments);
+    if (form.short_ids) {
+      call["properties"]["id"] = Members().add("type", "string").add("pattern", fmt::format("^{}$", kShortId));
+    }
     calls.push_back(std::move(call));
   }
   return rules_of_calls(functions, std::move(calls));
@@ -296,7 +299,8 @@ std::string tool_grammar(const Json& tools, const ToolChoice& choice, const Tool
 }
 
 Json call_of(const std::string& id, const Json& name, const Json& arguments) {
-  return {{"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", text_of(arguments)}}}};
+  const Json function = Members().add("name", name).add("arguments", text_of(arguments));
+  return Members().add("id", id).add("type", "function").add("function", function);
 }
 
 Answer tool_answer(const std::string& text, const ToolForm& form, const std::string& id, bool whole) {
