@@ -11,8 +11,33 @@ namespace lockstep {
 inline namespace v0 {
 namespace server {
 
+namespace {
+
+struct Mark {
+  std::int64_t token = 0;
+  std::size_t end = 0;  // behind it
+};
+
+// The one that begins there.
+Mark mark_at(std::string_view text, std::size_t at) {
+  Mark mark{.end = at + kMarkBegin.size()};
+  for (; mark.end + kMarkEnd.size() <= text.size(); mark.end += kMarkEnd.size()) {
+    const std::string_view sign = text.substr(mark.end, kMarkEnd.size());
+    if (sign == kMarkEnd) return {mark.token, mark.end + kMarkEnd.size()};
+    mark.token = 10 * mark.token + (sign.back() - kMarkZero.back());
+  }
+  return mark;
+}
+
+}  // namespace
+
 std::string mark_of(std::int64_t token) {
-  return fmt::format("{}{}{}", kMarkBegin, token, kMarkEnd);
+  std::string mark(kMarkBegin);
+  for (const char digit : std::to_string(token)) {
+    mark += kMarkZero;
+    mark.back() = static_cast<char>(mark.back() + (digit - '0'));
+  }
+  return mark.append(kMarkEnd);
 }
 
 std::string with_marks(const std::string& text, const text::Tokenizer& tokenizer, std::set<std::int64_t>& marks) {
@@ -32,12 +57,11 @@ std::string with_marks(const std::string& text, const text::Tokenizer& tokenizer
 
 std::string without_marks(std::string text, const std::set<std::int64_t>* marks) {
   for (std::size_t at = 0; (at = text.find(kMarkBegin, at)) != std::string::npos;) {
-    const std::size_t end = std::min(text.find(kMarkEnd, at), text.size() - kMarkEnd.size());
-    const std::size_t number = at + kMarkBegin.size();
-    if (marks == nullptr || marks->contains(std::stoll(text.substr(number, end - number)))) {
-      text.erase(at, end + kMarkEnd.size() - at);
+    const Mark mark = mark_at(text, at);
+    if (marks == nullptr || marks->contains(mark.token)) {
+      text.erase(at, mark.end - at);
     } else {
-      at = end;
+      at = mark.end;
     }
   }
   return text;
@@ -46,13 +70,10 @@ std::string without_marks(std::string text, const std::set<std::int64_t>* marks)
 std::string gbnf_of_text(const std::string& text) {
   std::string result = "\"";
   for (std::size_t at = 0; at < text.size(); ++at) {
-    const std::string_view rest = std::string_view(text).substr(at);
-    if (rest.starts_with(kMarkBegin)) {
-      result += "\" <[";
-      at += kMarkBegin.size() - 1;
-    } else if (rest.starts_with(kMarkEnd)) {
-      result += "]> \"";
-      at += kMarkEnd.size() - 1;
+    if (text.compare(at, kMarkBegin.size(), kMarkBegin) == 0) {
+      const Mark mark = mark_at(text, at);
+      result += fmt::format("\" <[{}]> \"", mark.token);
+      at = mark.end - 1;
     } else if (text[at] == '\n') {
       result += "\\n";
     } else {

@@ -12,10 +12,11 @@ namespace lockstep {
 inline namespace v0 {
 namespace server {
 
-/// What stands for a special token: its number between two noncharacters, so that a text with the token's name is not
-/// taken for it.
+/// What stands for a special token: its number, of noncharacters, too, so that neither a text with the token's name nor
+/// a text at which the answer is to stop is taken for a part of it.
 inline constexpr std::string_view kMarkBegin = "\ufdd0";
 inline constexpr std::string_view kMarkEnd = "\ufdd1";
+inline constexpr std::string_view kMarkZero = "\ufdd2";  // the digits follow it
 std::string mark_of(std::int64_t token);
 
 /// The text with the mark of each special token of the tokenizer whose name stands in it; their numbers go to `marks`.

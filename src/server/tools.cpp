@@ -8,7 +8,9 @@
 #include <lockstep/error.h>
 #include <lockstep/text/grammar.h>
 
+#include "server/bare_arguments.h"
 #include "server/marks.h"
+#include "text/grammar/json_schema.h"
 #include "text/text_stream.h"
 
 namespace lockstep {
@@ -51,7 +53,7 @@ std::vector<Json> functions_of(const Json& tools, const ToolChoice& choice) {
 
 // The rule `call`, whose alternatives are those of `calls`, and those that it needs; #/$defs/0, ... are schemas of the
 // arguments.
-std::string rules_of_calls(const std::vector<Json>& functions, Json calls) {
+std::string rules_of_calls(const std::vector<Json>& functions, const Json& calls, const std::string& quote) {
   Json arguments = Json::object();
   for (std::size_t i = 0; i < functions.size(); ++i) {
     const std::string key = std::to_string(i);
@@ -59,7 +61,11 @@ std::string rules_of_calls(const std::vector<Json>& functions, Json calls) {
     if (arguments[key].is_null()) arguments[key] = Json::parse(R"({"type":"object","additionalProperties":false})");
     move_references(arguments[key], "#/$defs/" + key);
   }
-  const std::string rules = text::gbnf_of_json_schema(text_of(Members().add("anyOf", calls).add("$defs", arguments)));
+  const std::string schema = text_of(Members().add("anyOf", calls).add("$defs", arguments));
+  const bool marked = quote.starts_with(kMarkBegin);
+  const std::string rules = quote.empty()
+                                ? text::gbnf_of_json_schema(schema)
+                                : text::gbnf_of_bare_schema(schema, gbnf_of_text(quote), marked ? "\\ufdd0" : "<");
   return "call" + rules.substr(std::string_view("root").size());  // the first rule
 }
 
@@ -80,7 +86,7 @@ std::string object_rules(const std::vector<Json>& functions, const ToolForm& for
     }
     calls.push_back(std::move(call));
   }
-  return rules_of_calls(functions, std::move(calls));
+  return rules_of_calls(functions, calls, "");
 }
 
 // Behind the object that begins there; npos if it does not end.
@@ -107,6 +113,13 @@ bool stands_at(const std::string& text, std::size_t at, const std::string& what)
 // The call that begins there, {"name", "arguments", perhaps "id"}, and moves behind it; null if it is not whole.
 Json call_at(const std::string& text, std::size_t& at, const ToolForm& form) {
   Json result = Json::object();
+  if (!form.quote.empty()) {
+    const std::size_t end = text.find('{', at);
+    if (end == std::string::npos) return {};
+    result["name"] = text.substr(at, end - at);
+    result["arguments"] = bare_value(text, at = end, form.quote);
+    return result["arguments"].is_discarded() ? Json() : result;
+  }
   if (form.arguments.empty()) {
     const std::size_t end = text.find(form.separator, at);
     if (end == std::string::npos) return {};
@@ -150,6 +163,7 @@ struct Row {
   const char* separator = "";
   const char* id = "";
   bool short_ids = false;
+  const char* quote = "";
 };
 
 // The first that fits; `open` must be there with its spaces, too.
@@ -198,6 +212,12 @@ constexpr Row kRows[] = {
      .between = "\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
      .close = "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
      .separator = "\n```json\n"},
+    // Gemma 4
+    {.probe = "<|tool_call>call:probe{q:1}<tool_call|>",
+     .open = "<|tool_call>call:",
+     .between = "<tool_call|><|tool_call>call:",
+     .close = "<tool_call|>",
+     .quote = "<|\"|>"},
     // Llama 3
     {R"({"name":"probe","parameters":{"q":1}})", "", "", "", "parameters"},
 };
@@ -243,6 +263,7 @@ ToolForm tool_form(const text::ChatTemplate& chat) {
                 .close = row.close,
                 .arguments = row.arguments,
                 .separator = row.separator,
+                .quote = row.quote,
                 .id = row.id,
                 .short_ids = row.short_ids,
                 .text_arguments = text_arguments,
@@ -255,18 +276,18 @@ ToolForm tool_form(const text::ChatTemplate& chat) {
 }
 
 ToolForm with_marks(ToolForm form, const text::Tokenizer& tokenizer) {
-  for (std::string* text : {&form.open, &form.between, &form.close, &form.separator, &form.id}) {
+  for (std::string* text : {&form.open, &form.between, &form.close, &form.separator, &form.quote, &form.id}) {
     *text = with_marks(*text, tokenizer, form.marks);
   }
   return form;
 }
 
 std::string call_rules(const Json& tools, const ToolChoice& choice,
-                       const std::function<std::string(const std::string& name)>& head) {
+                       const std::function<std::string(const std::string& name)>& head, const std::string& quote) {
   const std::vector<Json> functions = functions_of(tools, choice);
   Json calls = Json::array();
   for (std::size_t i = 0; i < functions.size(); ++i) calls.push_back(arguments_of(i));
-  std::string rules = rules_of_calls(functions, std::move(calls));
+  std::string rules = rules_of_calls(functions, calls, quote);
   // The references, in the order of the functions, are rules: ref-0, ...
   std::size_t at = 0;
   for (const Json& function : functions) {
@@ -284,9 +305,12 @@ std::string tool_grammar(const Json& tools, const ToolChoice& choice, const Tool
     rules = object_rules(functions_of(tools, choice), form);
   } else {
     const std::string id = form.id.empty() ? "" : fmt::format("({} {})? ", gbnf_of_text(form.id), kShortId);
-    rules = call_rules(tools, choice, [&](const std::string& name) {
-      return fmt::format("{} {}{}", gbnf_of_text(name), id, gbnf_of_text(form.separator));
-    });
+    rules = call_rules(
+        tools, choice,
+        [&](const std::string& name) {
+          return fmt::format("{} {}{}", gbnf_of_text(name), id, gbnf_of_text(form.separator));
+        },
+        form.quote);
   }
   const bool several = choice.parallel && choice.name.empty() && !form.between.empty();
   rules += fmt::format("calls-begun ::= call {}{}\n",

@@ -23,6 +23,7 @@ struct ToolForm {
   std::string close;
   std::string arguments;
   std::string separator = {};
+  std::string quote = {};             ///< of texts in arguments that are no JSON (server/bare_arguments.h)
   std::string id = {};                ///< stands between the name and a call's id, which may be left out
   bool short_ids = false;             ///< ids are nine letters and digits (Mistral), and objects may have one
   bool text_arguments = false;        ///< the template takes arguments as a text,
@@ -48,9 +49,10 @@ struct ToolChoice {
 /// GBNF of answers with calls. `tools` are checked: HttpError 400, FormatError for schemas that are not offered.
 std::string tool_grammar(const Json& tools, const ToolChoice& choice, const ToolForm& form);
 
-/// The rule `call` of GBNF, and what it needs: for each function what `head` makes of its name, and the arguments.
+/// The rule `call` of GBNF, and what it needs: for each function what `head` makes of its name, and the arguments, as
+/// JSON or with texts between `quote`.
 std::string call_rules(const Json& tools, const ToolChoice& choice,
-                       const std::function<std::string(const std::string& name)>& head);
+                       const std::function<std::string(const std::string& name)>& head, const std::string& quote = {});
 
 struct Answer {
   std::string reasoning = {};  ///< thoughts

@@ -295,6 +295,12 @@ TEST(LanguageService, AnswersInChannels) {
   }
   EXPECT_GT(thoughts, 0);
   EXPECT_GT(calls, 0);
+  // A text at which it is to stop is not found in the number of a mark.
+  body["tool_choice"] = "required";
+  body["seed"] = 0;
+  const json alike = ask();
+  body["stop"] = {"9", "0"};
+  EXPECT_EQ(ask().at("tokens_hash"), alike.at("tokens_hash"));
 }
 
 }  // namespace
