@@ -249,6 +249,11 @@ bool read_one(const std::string& key, const Json& value, bool chat, CompletionRe
     request.echo = boolean(value, key);
   } else if (key == "n") {
     request.choices = static_cast<std::size_t>(integer(value, key, 1, kMostChoices, "a whole number from 1 to 16"));
+  } else if (key == "best_of" && !chat) {
+    request.best_of = static_cast<std::size_t>(integer(value, key, 1, kMostChoices, "a whole number from 1 to 16"));
+  } else if (key == "suffix" && !chat) {
+    if (string(value, key).empty()) return true;
+    request.suffix = string(value, key);
   } else if (key == "stop") {
     read_stops(value, request);
   } else if (key == "logprobs" && chat) {
@@ -339,6 +344,11 @@ CompletionRequest completion_request(const Json& json, bool chat) {
   } else if (request.stream && request.logprobs && request.may_call()) {
     throw HttpError(400, "logprobs of a streamed answer with tools are not offered");
   }
+  if (request.best_of > request.choices && (request.stream || request.max_tokens == 0)) {
+    throw HttpError(400, "best_of is not offered for streams, nor for no tokens");
+  }
+  if (request.best_of > 1 && request.best_of < request.choices) throw HttpError(400, "best_of must be at least n");
+  request.best_of = std::max(request.best_of, request.choices);
   if (request.include_usage && !request.stream) throw HttpError(400, "stream_options needs stream: true");
   return request;
 }

@@ -27,7 +27,9 @@ struct CompletionRequest {
   Json variables = Json::object();  ///< further ones of the chat template
   ToolChoice tool_choice;         ///< none where there are no tools
   std::optional<std::int64_t> max_tokens;
-  std::size_t choices = 1;  ///< n: the seed of the choice i is seed + i
+  std::optional<std::string> suffix;  ///< what stands behind the answer
+  std::size_t choices = 1;            ///< n: the seed of the choice i is seed + i
+  std::size_t best_of = 1;            ///< so many are drawn, at least `choices`, of which the best are told
   CompletionOptions options;
   bool logprobs = false;
   bool echo = false;  ///< the prompt stands before each answer

@@ -1,6 +1,7 @@
 // /v1/completions and /v1/chat/completions, whole and streamed.
 #include <algorithm>
 #include <ctime>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -131,6 +132,20 @@ std::vector<Completion*> pointers_to(const Answers& answers) {
   return result;
 }
 
+// As OpenAI says it, those of the highest log-probability a token, the best first; all, where so many are asked for, as
+// they were drawn.
+std::vector<std::size_t> best_of(const Answers& answers, std::vector<double> scores, std::size_t count) {
+  std::vector<std::size_t> order(answers.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (count == answers.size()) return order;
+  for (std::size_t k = 0; k < answers.size(); ++k) {
+    scores[k] /= static_cast<double>(std::max<std::size_t>(1, answers[k]->tokens().size()));
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+  order.resize(count);
+  return order;
+}
+
 bool have_ended(const Answers& answers) {
   return std::all_of(answers.begin(), answers.end(),
                      [](const auto& answer) { return !answer->finish_reason().empty(); });
@@ -190,9 +205,9 @@ Json LanguageService::choice_of(const Job& job, std::size_t index, const Complet
 
 std::vector<std::unique_ptr<Completion>> LanguageService::answers_to(const Job& job, std::size_t prompt) {
   std::vector<std::unique_ptr<Completion>> result;
-  for (std::size_t i = prompt * job.request.choices; i < (prompt + 1) * job.request.choices; ++i) {
-    result.push_back(std::make_unique<Completion>(*served_.model, batcher_, served_.tokenizer, texts_, job.prompt(i),
-                                                  job.options(i)));
+  for (std::size_t i = 0; i < job.request.best_of; ++i) {
+    result.push_back(std::make_unique<Completion>(*served_.model, batcher_, served_.tokenizer, texts_,
+                                                  job.prompts[prompt], job.options(i)));
   }
   return result;
 }
@@ -204,15 +219,22 @@ Response LanguageService::whole(HttpServer& server, const Request& given, const 
   for (std::size_t prompt = 0; prompt < job.prompts.size(); ++prompt) {
     const auto answers = answers_to(job, prompt);
     std::vector<std::vector<Piece>> pieces(answers.size());
+    std::vector<double> scores(answers.size(), 0.0);
     while (!have_ended(answers)) {
       if (given.left()) throw HttpError(499, "the client has left");
       given.check_time();
       auto step = Completion::step_together(server, pointers_to(answers));
       for (std::size_t k = 0; k < step.size(); ++k) {
-        if (step[k] && job.request.logprobs) pieces[k].push_back(std::move(*step[k]));
+        if (!step[k]) continue;
+        scores[k] += step[k]->token.log_probability;
+        if (job.request.logprobs) pieces[k].push_back(std::move(*step[k]));
       }
     }
-    for (std::size_t k = 0; k < answers.size(); ++k) {
+    for (const auto& answer : answers) {
+      drawn += answer->tokens().size();
+      reused += answer->reused();
+    }
+    for (const std::size_t k : best_of(answers, scores, job.request.choices)) {
       Completion& completion = *answers[k];
       Json logprobs = nullptr;
       if (job.request.options.scores_prompt) {
@@ -221,8 +243,6 @@ Response LanguageService::whole(HttpServer& server, const Request& given, const 
       }
       for (const Piece& piece : pieces[k]) append_logprobs(logprobs, logprobs_of(piece, job.chat));
       completion.rest();
-      drawn += completion.tokens().size();
-      reused += completion.reused();
       Json choice = choice_of(job, choices.size(), completion);
       choice["logprobs"] = std::move(logprobs);
       choices.push_back(std::move(choice));

@@ -51,9 +51,10 @@ struct LanguageService::Job {
 
   std::size_t size() const { return prompts.size() * request.choices; }
   const std::vector<std::int64_t>& prompt(std::size_t choice) const { return prompts[choice / request.choices]; }
-  CompletionOptions options(std::size_t choice) const {
+  /// Of the answer that is drawn as this one to a prompt.
+  CompletionOptions options(std::size_t draw) const {
     CompletionOptions result = request.options;
-    result.sampling.seed += choice % request.choices;
+    result.sampling.seed += draw;
     return result;
   }
   std::size_t prompt_tokens() const {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "server/infill.h"
 #include "server/job.h"
 
 namespace lockstep {
@@ -74,7 +75,10 @@ std::vector<std::vector<std::int64_t>> LanguageService::prompts_of(const Complet
   std::vector<std::vector<std::int64_t>> result;
   for (const auto& prompt : request.prompts) {
     const auto* text = std::get_if<std::string>(&prompt);
-    result.push_back(text != nullptr ? served_.tokenizer.encode(*text) : std::get<1>(prompt));
+    auto tokens = text == nullptr ? std::get<1>(prompt)
+                                  : served_.tokenizer.encode(*text, {.add_special_tokens = !request.suffix});
+    if (request.suffix) tokens = infill_prompt(served_.tokenizer, tokens, *request.suffix);
+    result.push_back(std::move(tokens));
   }
   return result;
 }

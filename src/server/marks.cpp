@@ -18,15 +18,18 @@ struct Mark {
   std::size_t end = 0;  // behind it
 };
 
-// The one that begins there.
+// The one that begins there; of no token where a text has but such a character.
 Mark mark_at(std::string_view text, std::size_t at) {
-  Mark mark{.end = at + kMarkBegin.size()};
-  for (; mark.end + kMarkEnd.size() <= text.size(); mark.end += kMarkEnd.size()) {
-    const std::string_view sign = text.substr(mark.end, kMarkEnd.size());
-    if (sign == kMarkEnd) return {mark.token, mark.end + kMarkEnd.size()};
-    mark.token = 10 * mark.token + (sign.back() - kMarkZero.back());
+  const std::string_view common = kMarkZero.substr(0, 2);
+  std::int64_t token = 0;
+  for (std::size_t end = at + kMarkBegin.size(); token < 100'000'000; end += kMarkZero.size()) {
+    const std::string_view sign = text.substr(std::min(end, text.size()), kMarkZero.size());
+    if (sign == kMarkEnd) return {token, end + kMarkEnd.size()};
+    const int digit = sign.size() == kMarkZero.size() && sign.starts_with(common) ? sign.back() - kMarkZero.back() : -1;
+    if (digit < 0 || digit > 9) break;
+    token = 10 * token + digit;
   }
-  return mark;
+  return {-1, at + kMarkBegin.size()};
 }
 
 }  // namespace

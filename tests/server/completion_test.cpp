@@ -1,10 +1,14 @@
 // Several answers to one prompt.
 #include "server/completion.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include <lockstep/lockstep.h>
 
+#include "server/infill.h"
+#include "support/marked_tokenizer.h"
 #include "support/served_stories.h"
 
 namespace lockstep {
@@ -88,6 +92,45 @@ TEST(LanguageService, ChoicesAreWhatEachWouldBeAlone) {
   second["index"] = 0;
   EXPECT_EQ(second, echoed.at("choices").at(0));
   EXPECT_GT(second.at("logprobs").at("tokens").size(), 1u);
+}
+
+// Those of the highest log-probability a token.
+TEST(LanguageService, TellsTheBestOfSeveral) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told;
+  json body = {{"prompt", "Tom and"}, {"n", 4}, {"seed", 2}, {"max_tokens", 9}, {"logprobs", 0}};
+  const json all = told.completion(body).at("choices");
+  body["n"] = 2;
+  body["best_of"] = 4;
+  const json answer = told.completion(body);
+  std::vector<std::pair<double, std::size_t>> order;
+  for (std::size_t i = 0; i < 4; ++i) {
+    double sum = 0;
+    for (const json& one : all.at(i).at("logprobs").at("token_logprobs")) sum += one.get<double>();
+    order.emplace_back(-sum / static_cast<double>(all.at(i).at("logprobs").at("tokens").size()), i);
+  }
+  std::sort(order.begin(), order.end());
+  EXPECT_NE(order[0].second, 0u);  // or a first answer would do
+  ASSERT_EQ(answer.at("choices").size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(answer.at("choices").at(i).at("tokens_hash"), all.at(order[i].second).at("tokens_hash"));
+    EXPECT_EQ(answer.at("choices").at(i).at("index"), i);
+  }
+  EXPECT_EQ(answer.at("usage").at("completion_tokens"), 36);
+}
+
+TEST(Infill, APromptForWhatStandsBetween) {
+  const std::vector<std::int64_t> before = {50, 51};
+  const std::vector<std::int64_t> marks = {test::kFirstMark + 2, test::kFirstMark + 1, test::kFirstMark};
+  for (const auto& names :
+       std::vector<std::vector<std::string>>{{"<|fim_middle|>", "<|fim_suffix|>", "<|fim_prefix|>"},
+                                             {"<｜fim▁end｜>", "<｜fim▁hole｜>", "<｜fim▁begin｜>"}}) {
+    const text::Tokenizer tokenizer = test::marked_tokenizer(names);
+    const std::vector<std::int64_t> b = tokenizer.encode("b");
+    EXPECT_EQ(infill_prompt(tokenizer, before, "b"),
+              (std::vector<std::int64_t>{marks[0], 50, 51, marks[1], b.front(), marks[2]}));
+  }
+  EXPECT_THROW(infill_prompt(test::marked_tokenizer({"<|fim_middle|>"}), before, "b"), HttpError);
 }
 
 }  // namespace

@@ -116,12 +116,12 @@ class SchemaConverter {
   }
 
   static void check_keys(const SchemaJson& schema, const std::string& where, const std::set<std::string>& known) {
-    static const std::set<std::string> annotations = {"title",    "description", "default", "examples",    "$schema",
-                                                      "$id",      "$comment",    "$defs",   "definitions", "deprecated",
-                                                      "readOnly", "writeOnly",   "type"};
+    static constexpr const char* kAnnotations[] = {"title",    "description", "default", "examples",    "$schema",
+                                                   "$id",      "$comment",    "$defs",   "definitions", "deprecated",
+                                                   "readOnly", "writeOnly",   "type"};
     for (const auto& [key, value] : schema.items()) {
-      if (known.count(key) == 0 && annotations.count(key) == 0)
-        fail(where, fmt::format("{} is not offered", in_quotes(key)));
+      const bool annotates = std::find(std::begin(kAnnotations), std::end(kAnnotations), key) != std::end(kAnnotations);
+      if (known.count(key) == 0 && !annotates) fail(where, fmt::format("{} is not offered", in_quotes(key)));
     }
   }
 
@@ -177,23 +177,25 @@ class SchemaConverter {
 
   // Of a list of types, each sees the keywords that are its own.
   static bool belongs(const std::string& key, const std::string& type) {
-    static const std::map<std::string, std::string> owners = {{"properties", "object"},
-                                                              {"required", "object"},
-                                                              {"additionalProperties", "object"},
-                                                              {"items", "array"},
-                                                              {"prefixItems", "array"},
-                                                              {"minItems", "array"},
-                                                              {"maxItems", "array"},
-                                                              {"minLength", "string"},
-                                                              {"maxLength", "string"},
-                                                              {"pattern", "string"},
-                                                              {"format", "string"},
-                                                              {"minimum", "integer"},
-                                                              {"maximum", "integer"},
-                                                              {"exclusiveMinimum", "integer"},
-                                                              {"exclusiveMaximum", "integer"}};
-    const auto owner = owners.find(key);
-    return owner == owners.end() || owner->second == type || (owner->second == "integer" && type == "number");
+    static constexpr const char* kOwners[][2] = {{"properties", "object"},
+                                                 {"required", "object"},
+                                                 {"additionalProperties", "object"},
+                                                 {"items", "array"},
+                                                 {"prefixItems", "array"},
+                                                 {"minItems", "array"},
+                                                 {"maxItems", "array"},
+                                                 {"minLength", "string"},
+                                                 {"maxLength", "string"},
+                                                 {"pattern", "string"},
+                                                 {"format", "string"},
+                                                 {"minimum", "integer"},
+                                                 {"maximum", "integer"},
+                                                 {"exclusiveMinimum", "integer"},
+                                                 {"exclusiveMaximum", "integer"}};
+    for (const auto& [name, owner] : kOwners) {
+      if (key == name) return type == owner || (owner == std::string_view("integer") && type == "number");
+    }
+    return true;
   }
 
   static std::string guessed_type(const SchemaJson& schema) {
