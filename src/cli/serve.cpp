@@ -36,6 +36,7 @@ struct ServeArguments {
   std::string model;
   std::string name;
   std::string date;
+  std::string reasoning_format = "auto";
   ModelOptions load;
   ProductOptions products;
   std::string segment;
@@ -127,6 +128,7 @@ server::ServedLanguageModel load_language(const ServeArguments& arguments, Devic
       .chat = {},
       .name = arguments.name.empty() ? name_of(arguments.model) : arguments.name,
       .fingerprint = {},
+      .thoughts_apart = server::thoughts_apart(arguments.reasoning_format).value(),
       .date = arguments.date,
       .device = device,
       .numerics = arguments.products.chosen(),
@@ -209,6 +211,9 @@ ExitCode run(const ServeArguments& arguments, const Architectures& architectures
   if (!arguments.has_page() && arguments.model.empty()) {
     throw UsageError("what to serve? Give --model, --segment, --classify or --detect");
   }
+  if (!server::thoughts_apart(arguments.reasoning_format)) {
+    throw UsageError(fmt::format("--reasoning-format: auto, deepseek or none, not \"{}\"", arguments.reasoning_format));
+  }
   const bool starts = starts_ranks(arguments.ranks);
   if (starts && arguments.model.empty()) throw UsageError("--ranks divides a language model: give --model");
   return starts ? run_ranks(arguments.ranks, words) : serve(arguments, architectures);
@@ -223,6 +228,10 @@ void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& ar
                  "A language model as `generate` takes it, behind OpenAI's interface (/v1/...)");
   command.option("--name", arguments->name, "What clients call it; absent: the last part of --model");
   command.option("--date", arguments->date, "For templates that ask for it, 2026-11-23; absent: the template's own");
+  command
+      .option("--reasoning-format", arguments->reasoning_format,
+              "Thoughts of chats' answers: apart as reasoning_content (auto, deepseek), or in the content (none)")
+      .show_default();
   arguments->load.add_to(command);
   arguments->products.add_to(command);
   command.option("--segment", arguments->segment, "Weights of MobileSAM or Segment Anything, as `segment` takes them");

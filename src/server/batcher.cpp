@@ -25,6 +25,11 @@ std::vector<std::vector<float>> Batcher::read(std::int64_t text, std::int64_t co
   return steps_->read(text, count, behind);
 }
 
+std::int64_t Batcher::fork(std::int64_t text) {
+  forget_those_that_left();
+  return steps_->fork(text);
+}
+
 void Batcher::leave(std::int64_t text) {
   const std::lock_guard lock(mutex_);
   left_.push_back(text);
@@ -55,22 +60,26 @@ void Batcher::run() {
   }
 }
 
-std::vector<float> Batcher::step(HttpServer& server, std::int64_t text, std::int64_t token) {
-  Waiting own{.text = text, .token = token};
+std::vector<std::vector<float>> Batcher::step(HttpServer& server,
+                                              const std::vector<std::pair<std::int64_t, std::int64_t>>& tokens) {
+  std::vector<Waiting> own;
+  for (const auto& [text, token] : tokens) own.push_back({.text = text, .token = token});
   {
     const std::lock_guard lock(mutex_);
-    waiting_.push_back(&own);
+    for (Waiting& one : own) waiting_.push_back(&one);
   }
-  // Somebody whose turn was before may have computed it by now.
+  // Somebody whose turn was before may have computed them by now, all together.
   server.step_in_turn([&] {
     {
       const std::lock_guard lock(mutex_);
-      if (own.done) return;
+      if (own.back().done) return;
     }
     run();
   });
-  if (own.error != nullptr) std::rethrow_exception(own.error);
-  return std::move(own.logits);
+  if (own.back().error != nullptr) std::rethrow_exception(own.back().error);
+  std::vector<std::vector<float>> logits;
+  for (Waiting& one : own) logits.push_back(std::move(one.logits));
+  return logits;
 }
 
 }  // namespace server

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "server/http.h"
@@ -22,10 +23,14 @@ class Batcher {
   ModelSteps::Begun begin(const std::vector<std::int64_t>& prompt, bool afresh);
   /// Within a turn: reads so many further tokens of the prompt; the logits behind the last of them, or each.
   std::vector<std::vector<float>> read(std::int64_t text, std::int64_t count, ModelSteps::Behind behind);
+  /// Whether a text can be copied, and within a turn: a copy of one whose prompt is read.
+  bool forks() const { return steps_->forks(); }
+  std::int64_t fork(std::int64_t text);
   /// At any time, also while others compute.
   void leave(std::int64_t text);
-  /// Outside of turns: waits for one, and for the logits behind the text's next token.
-  std::vector<float> step(HttpServer& server, std::int64_t text, std::int64_t token);
+  /// Outside of turns: waits for one, and for the logits behind the next tokens of some texts, (text, token).
+  std::vector<std::vector<float>> step(HttpServer& server,
+                                       const std::vector<std::pair<std::int64_t, std::int64_t>>& tokens);
 
  private:
   struct Waiting {

@@ -9,6 +9,7 @@
 #include <lockstep/models/constraint.h>
 
 #include "kernels/scalar.h"
+#include "server/marks.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -46,10 +47,6 @@ class LogProbabilities {
 };
 
 }  // namespace
-
-std::string mark_of(std::int64_t token) {
-  return fmt::format("{}{}{}", kMarkBegin, token, kMarkEnd);
-}
 
 std::vector<models::SampledToken> most_probable(std::span<const float> logits, std::size_t count) {
   std::vector<std::size_t> order(logits.size());
@@ -107,42 +104,43 @@ void Completion::score(const std::vector<std::vector<float>>& logits) {
   }
 }
 
-// Behind what the model has seen then; nothing where not all of a prompt is read yet.
-std::optional<std::vector<float>> Completion::next_logits(HttpServer& server) {
-  if (left_of_prompt_ == 0) {
-    ++length_;
-    return batcher_->step(server, *number_, tokens_.back());
-  }
-  return server.step_in_turn([&]() -> std::optional<std::vector<float>> {
-    if (!number_) begin();
-    const bool scored = options_.scores_prompt;
-    const std::int64_t count = std::min(scored ? kScoredStep : kPromptStep, left_of_prompt_);
-    auto logits = batcher_->read(*number_, count, scored ? ModelSteps::Behind::each : ModelSteps::Behind::last);
-    length_ += count;
-    left_of_prompt_ -= count;
-    if (scored) score(logits);
-    if (left_of_prompt_ > 0) return std::nullopt;
-    return std::move(logits.back());
-  });
+// Within a turn: the logits behind the prompt; nothing where not all of it is read yet.
+std::optional<std::vector<float>> Completion::read_prompt() {
+  if (!number_) begin();
+  const bool scored = options_.scores_prompt;
+  const std::int64_t count = std::min(scored ? kScoredStep : kPromptStep, left_of_prompt_);
+  auto logits = batcher_->read(*number_, count, scored ? ModelSteps::Behind::each : ModelSteps::Behind::last);
+  length_ += count;
+  left_of_prompt_ -= count;
+  if (scored) score(logits);
+  if (left_of_prompt_ > 0) return std::nullopt;
+  return std::move(logits.back());
 }
 
-std::optional<Piece> Completion::step(HttpServer& server) {
-  if (!finish_reason_.empty()) return {};
+// Within a turn: knows the prompt that another has read.
+void Completion::copy(const Completion& other) {
+  number_ = batcher_->fork(*other.number_);
+  length_ = other.length_;
+  left_of_prompt_ = 0;
+  scores_ = other.scores_;
+}
+
+// Whether there is a further step.
+bool Completion::goes_on() {
+  if (!finish_reason_.empty()) return false;
+  const std::int64_t left = tokens_.empty() ? left_of_prompt_ : 1;
+  const bool scoring = options_.scores_prompt && left_of_prompt_ > 0;
   if (sampler_.ended()) {
     finish_reason_ = "stop";
-    return {};
-  }
-  const std::int64_t left = tokens_.empty() ? left_of_prompt_ : 1;
-  const bool enough = static_cast<std::int64_t>(tokens_.size()) >= options_.max_tokens;
-  const bool scoring = options_.scores_prompt && left_of_prompt_ > 0;
-  if ((enough && !scoring) || (model_->context() > 0 && length_ + left > model_->context())) {
+  } else if ((has_enough() && !scoring) || (model_->context() > 0 && length_ + left > model_->context())) {
     finish_reason_ = "length";
-    return {};
   }
-  const std::optional<std::vector<float>> logits = next_logits(server);
-  if (!logits || enough) return {};
-  const std::vector<float>& last = *logits;
-  Piece piece{.token = sampler_.draw(last, length_), .alternatives = most_probable(last, options_.alternatives)};
+  return finish_reason_.empty();
+}
+
+std::optional<Piece> Completion::draw(const std::vector<float>& logits) {
+  if (has_enough()) return {};
+  Piece piece{.token = sampler_.draw(logits, length_), .alternatives = most_probable(logits, options_.alternatives)};
   if (std::find(end_tokens_.begin(), end_tokens_.end(), piece.token.token) != end_tokens_.end()) {
     finish_reason_ = "stop";
     return {};
@@ -157,11 +155,51 @@ std::optional<Piece> Completion::step(HttpServer& server) {
     stopped_by_text_ = true;
   } else if (sampler_.ended()) {
     finish_reason_ = "stop";
-  } else if (static_cast<std::int64_t>(tokens_.size()) == options_.max_tokens) {
+  } else if (has_enough()) {
     finish_reason_ = "length";
   }
   piece.text = shown_until(stopped_by_text_ ? text_.size() : text_.size() - text::possible_stop(text_, options_.stop));
   return piece;
+}
+
+std::optional<Piece> Completion::step(HttpServer& server) {
+  Completion* const self = this;
+  return step_together(server, {&self, 1}).front();
+}
+
+std::vector<std::optional<Piece>> Completion::step_together(HttpServer& server, std::span<Completion* const> answers) {
+  std::vector<std::optional<Piece>> pieces(answers.size());
+  std::vector<std::size_t> drawing;
+  std::vector<std::size_t> reading;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i]->goes_on()) (answers[i]->left_of_prompt_ > 0 ? reading : drawing).push_back(i);
+  }
+  if (!reading.empty()) {
+    // The first one; the others copy what it knows in the end, or come after it.
+    Completion& first = *answers[reading.front()];
+    const auto logits = server.step_in_turn([&] {
+      auto read = first.read_prompt();
+      if (!read || !first.batcher_->forks()) {
+        reading.resize(1);
+      } else {
+        for (std::size_t i = 1; i < reading.size(); ++i) answers[reading[i]]->copy(first);
+      }
+      return read;
+    });
+    if (!logits) reading.clear();
+    for (const std::size_t i : reading) pieces[i] = answers[i]->draw(*logits);
+  }
+  if (!drawing.empty()) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> tokens;
+    for (const std::size_t i : drawing) tokens.emplace_back(*answers[i]->number_, answers[i]->tokens_.back());
+    const auto logits = answers.front()->batcher_->step(server, tokens);
+    for (std::size_t k = 0; k < drawing.size(); ++k) {
+      Completion& answer = *answers[drawing[k]];
+      ++answer.length_;
+      pieces[drawing[k]] = answer.draw(logits[k]);
+    }
+  }
+  return pieces;
 }
 
 std::string Completion::rest() {

@@ -8,7 +8,6 @@
 #include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <lockstep/models/generate.h>
@@ -29,14 +28,8 @@ struct CompletionOptions {
   std::size_t alternatives = 0;               ///< so many most probable tokens are told at each position
   bool scores_prompt = false;                 ///< also of the prompt's tokens (Completion::scores)
   std::optional<text::Grammar> grammar = {};  ///< that the answer is held to
-  std::set<std::int64_t> marks = {};          ///< special tokens that stand in the text, each as its mark
+  std::set<std::int64_t> marks = {};          ///< special tokens that stand in the text, each as its mark (marks.h)
 };
-
-/// What stands for a special token in an answer that is read for calls: its number between two noncharacters, so that a
-/// text with the token's name is not taken for it.
-inline constexpr std::string_view kMarkBegin = "\ufdd0";
-inline constexpr std::string_view kMarkEnd = "\ufdd1";
-std::string mark_of(std::int64_t token);
 
 /// A drawn token, and what it adds to the text (nothing while a character or a stop text may be incomplete).
 struct Piece {
@@ -58,6 +51,8 @@ class Completion {
   /// Reads 256 tokens of the prompt, or draws a token: nothing while the prompt is not read, and at the end. The model
   /// computes in turns of the server; a token's pass is shared with others that wait for one.
   std::optional<Piece> step(HttpServer& server);
+  /// A step of each of some answers to one prompt, which is read once where the model's texts can be copied.
+  static std::vector<std::optional<Piece>> step_together(HttpServer& server, std::span<Completion* const> answers);
   /// "stop" or "length" once it has ended, else empty.
   const std::string& finish_reason() const { return finish_reason_; }
   /// What was held back: to be asked once, at the end.
@@ -75,8 +70,12 @@ class Completion {
 
  private:
   std::string shown_until(std::size_t end);
-  std::optional<std::vector<float>> next_logits(HttpServer& server);
+  bool goes_on();
+  bool has_enough() const { return static_cast<std::int64_t>(tokens_.size()) >= options_.max_tokens; }
+  std::optional<std::vector<float>> read_prompt();
   void begin();
+  void copy(const Completion& other);
+  std::optional<Piece> draw(const std::vector<float>& logits);
   void score(const std::vector<std::vector<float>>& logits);
 
   const models::LanguageModel* model_;

@@ -1,9 +1,10 @@
 #include "server/completion_request.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <limits>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -19,13 +20,8 @@ constexpr std::size_t kMostPrompts = 64;
 
 // Parameters that are not offered, with the value that changes nothing; clients send those.
 const Json& neutral_values() {
-  static const Json values = {{"best_of", 1},
-                              {"suffix", ""},
-                              {"functions", Json::array()},
-                              {"function_call", "none"},
-                              {"modalities", {"text"}},
-                              {"service_tier", "auto"},
-                              {"store", false}};
+  static const Json values = Json::parse(
+      R"({"best_of":1,"suffix":"","functions":[],"function_call":"none","modalities":["text"],"service_tier":"auto","store":false})");
   return values;
 }
 
@@ -102,7 +98,7 @@ void read_messages(const Json& json, CompletionRequest& request) {
     if (!message.is_object() || !message.contains("role") || (!message.contains("content") && !calls)) {
       refuse("each message", "an object with role and content");
     }
-    Json read = {{"role", string(message["role"], "role")}};
+    Json read = Members().add("role", string(message["role"], "role"));
     if (read["role"] == "developer") read["role"] = "system";  // its later name, which templates do not know
     const Json content = message.value("content", Json());
     read["content"] = content.is_null() && calls ? std::string() : content_of(content);
@@ -110,7 +106,7 @@ void read_messages(const Json& json, CompletionRequest& request) {
       if (key == "role" || key == "content" || key == "name" || value.is_null()) continue;
       if (key == "tool_calls") {
         read[key] = tool_calls_of(value);
-      } else if (key == "tool_call_id") {
+      } else if (key == "tool_call_id" || key == "reasoning_content") {
         read[key] = string(value, key);
       } else {
         throw HttpError(400, fmt::format("\"{}\" in a message is not offered", key));
@@ -176,19 +172,19 @@ void read_stops(const Json& json, CompletionRequest& request) {
 }
 
 bool is_sampling(const std::string& key) {
-  static const std::set<std::string> keys = {"temperature",
-                                             "top_p",
-                                             "min_p",
-                                             "top_k",
-                                             "seed",
-                                             "presence_penalty",
-                                             "frequency_penalty",
-                                             "typical_p",
-                                             "logit_bias",
-                                             "repetition_penalty",
-                                             "mirostat_tau",
-                                             "mirostat_eta"};
-  return keys.contains(key);
+  static constexpr const char* kKeys[] = {"temperature",
+                                          "top_p",
+                                          "min_p",
+                                          "top_k",
+                                          "seed",
+                                          "presence_penalty",
+                                          "frequency_penalty",
+                                          "typical_p",
+                                          "logit_bias",
+                                          "repetition_penalty",
+                                          "mirostat_tau",
+                                          "mirostat_eta"};
+  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
 }
 
 void read_sampling(const std::string& key, const Json& value, models::SamplingOptions& sampling) {
@@ -253,6 +249,11 @@ bool read_one(const std::string& key, const Json& value, bool chat, CompletionRe
     request.echo = boolean(value, key);
   } else if (key == "n") {
     request.choices = static_cast<std::size_t>(integer(value, key, 1, kMostChoices, "a whole number from 1 to 16"));
+  } else if (key == "best_of" && !chat) {
+    request.best_of = static_cast<std::size_t>(integer(value, key, 1, kMostChoices, "a whole number from 1 to 16"));
+  } else if (key == "suffix" && !chat) {
+    if (string(value, key).empty()) return true;
+    request.suffix = string(value, key);
   } else if (key == "stop") {
     read_stops(value, request);
   } else if (key == "logprobs" && chat) {
@@ -272,6 +273,9 @@ bool read_one(const std::string& key, const Json& value, bool chat, CompletionRe
     read_variables(value, request);
   } else if (key == "reasoning_effort" && chat) {
     request.variables[key] = string(value, key);
+  } else if (key == "reasoning_format" && chat) {
+    request.thoughts_apart = thoughts_apart(string(value, key));
+    if (!request.thoughts_apart) refuse(key, "auto, deepseek or none");
   } else if (key == "tools" && chat) {
     if (!value.is_array()) refuse("tools", "a list");
     request.tools = value;
@@ -288,6 +292,12 @@ bool read_one(const std::string& key, const Json& value, bool chat, CompletionRe
 }
 
 }  // namespace
+
+std::optional<bool> thoughts_apart(const std::string& reasoning_format) {
+  if (reasoning_format == "none") return false;
+  if (reasoning_format == "auto" || reasoning_format == "deepseek") return true;
+  return {};
+}
 
 std::vector<Prompt> read_prompts(const Json& json, const std::string& name) {
   if (json.is_string()) return {json.get<std::string>()};
@@ -329,11 +339,16 @@ CompletionRequest completion_request(const Json& json, bool chat) {
   if (request.tools.empty()) {
     if (request.tool_choice.kind == ToolChoice::Kind::required) throw HttpError(400, "tool_choice needs tools");
     request.tool_choice.kind = ToolChoice::Kind::none;
-  } else if (request.options.grammar && request.tool_choice.kind != ToolChoice::Kind::none) {
+  } else if (request.options.grammar && request.may_call()) {
     throw HttpError(400, "response_format and tools cannot be had together: say tool_choice: \"none\"");
-  } else if (request.stream && request.logprobs && request.tool_choice.kind != ToolChoice::Kind::none) {
+  } else if (request.stream && request.logprobs && request.may_call()) {
     throw HttpError(400, "logprobs of a streamed answer with tools are not offered");
   }
+  if (request.best_of > request.choices && (request.stream || request.max_tokens == 0)) {
+    throw HttpError(400, "best_of is not offered for streams, nor for no tokens");
+  }
+  if (request.best_of > 1 && request.best_of < request.choices) throw HttpError(400, "best_of must be at least n");
+  request.best_of = std::max(request.best_of, request.choices);
   if (request.include_usage && !request.stream) throw HttpError(400, "stream_options needs stream: true");
   return request;
 }

@@ -27,17 +27,26 @@ struct CompletionRequest {
   Json variables = Json::object();  ///< further ones of the chat template
   ToolChoice tool_choice;         ///< none where there are no tools
   std::optional<std::int64_t> max_tokens;
-  std::size_t choices = 1;  ///< n: the seed of the choice i is seed + i
+  std::optional<std::string> suffix;  ///< what stands behind the answer
+  std::size_t choices = 1;            ///< n: the seed of the choice i is seed + i
+  std::size_t best_of = 1;            ///< so many are drawn, at least `choices`, of which the best are told
   CompletionOptions options;
   bool logprobs = false;
   bool echo = false;  ///< the prompt stands before each answer
   bool stream = false;
   bool include_usage = false;
+  std::optional<bool> thoughts_apart;  ///< reasoning_format: of the chat's answer; absent: as the server is told
+
+  bool may_call() const { return tool_choice.kind != ToolChoice::Kind::none; }
 };
 
 /// HttpError 400 naming what is wrong: a value of another type or out of range, a parameter that is not known, and one
 /// that is known, but not offered, with another value than the one that changes nothing.
 CompletionRequest completion_request(const Json& json, bool chat);
+
+/// Whether thoughts are to be apart from the content: of "auto" and "deepseek", and not of "none", as llama.cpp calls
+/// them. Nothing for other words.
+std::optional<bool> thoughts_apart(const std::string& reasoning_format);
 
 /// A text, a list of tokens, or a list of at most 64 of these. HttpError 400 naming it.
 std::vector<Prompt> read_prompts(const Json& json, const std::string& name);

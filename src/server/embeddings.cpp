@@ -57,15 +57,18 @@ Response LanguageService::embeddings(HttpServer& server, const Request& given) {
       throw HttpError(400, fmt::format("dimensions: this model's vectors have {}", vector.numel()));
     }
     const std::vector<float> values = vector.to_vector<float>();
-    data.push_back({{"object", "embedding"},
-                    {"index", data.size()},
-                    {"embedding", as_base64 ? Json(base64_of_floats(values)) : Json(values)},
-                    {"hash", fmt::format("{:016x}", vector.hash())}});
+    data.push_back(Members()
+                       .add("object", "embedding")
+                       .add("index", data.size())
+                       .add("embedding", as_base64 ? Json(base64_of_floats(values)) : Json(values))
+                       .add("hash", fmt::format("{:016x}", vector.hash()))
+                       .take());
   }
-  return json_response({{"object", "list"},
-                        {"data", std::move(data)},
-                        {"model", served_.name},
-                        {"usage", {{"prompt_tokens", count}, {"total_tokens", count}}}});
+  return json_response(Members()
+                           .add("object", "list")
+                           .add("data", data)
+                           .add("model", served_.name)
+                           .add("usage", usage_of_prompt(count)));
 }
 
 }  // namespace server

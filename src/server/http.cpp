@@ -13,7 +13,6 @@
 
 #include <lockstep/error.h>
 
-#include "server/connection.h"
 #include "server/guard.h"
 #include "server/timed_server.h"
 
@@ -87,7 +86,7 @@ struct HttpServer::State {
               httplib::Response& response, const Read& read) {
     const Clock::time_point start = Clock::now();
     try {
-      Request given{.body = read(), .left = client_of(request.local_port, request.remote_port)};
+      Request given{.body = read(), .left = TimedServer::client_left()};
       given.check_time = [end = Clock::now() + std::chrono::seconds(options.request_seconds),
                           most = options.request_seconds] {
         if (Clock::now() > end) throw HttpError(504, fmt::format("the answer takes longer than {} seconds", most));

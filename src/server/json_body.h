@@ -1,7 +1,10 @@
 // JSON in requests and answers.
 #pragma once
 
+#include <concepts>
+#include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include <nlohmann/json.hpp>
 
@@ -13,26 +16,35 @@ namespace server {
 
 using Json = nlohmann::ordered_json;
 
-inline std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-inline Response json_response(const Json& json) {
-  return {text_of(json)};
-}
-
+std::string text_of(const Json& json);
+Response json_response(const Json& json);
 /// The object that a body holds. HttpError 400 if it is none, or nests deeper than `depth`.
-inline Json object_of(const std::string& body, int depth) {
-  bool too_deep = false;
-  const auto callback = [&](int at, Json::parse_event_t, Json&) {
-    too_deep = too_deep || at > depth;
-    return at <= depth;
-  };
-  Json json = Json::parse(body, callback, false);
-  if (!json.is_object()) throw HttpError(400, "the request is no JSON object");
-  if (too_deep) throw HttpError(400, "the request nests too deep");
-  return json;
-}
+Json object_of(const std::string& body, int depth);
+
+/// An object, member by member: a list in braces takes several times the code.
+class Members {
+ public:
+  Members& add(const char* key, const char* value);
+  Members& add(const char* key, const std::string& value);
+  Members& add(const char* key, const Json& value);
+  template <std::floating_point T> Members& add(const char* key, T value) { return number(key, double(value)); }
+  template <std::integral T> Members& add(const char* key, T value) {
+    if constexpr (std::is_same_v<T, bool>)
+      return truth(key, value);
+    else
+      return number(key, static_cast<std::int64_t>(value));
+  }
+  /// Nothing else is to be asked of it then.
+  Json take() { return std::move(json_); }
+  operator Json() { return std::move(json_); }
+
+ private:
+  Members& number(const char* key, double value);
+  Members& number(const char* key, std::int64_t value);
+  Members& truth(const char* key, bool value);
+
+  Json json_ = Json(Json::value_t::object);
+};
 
 }  // namespace server
 }  // namespace v0

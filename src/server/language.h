@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include <lockstep/text/chat_template.h>
 #include <lockstep/text/tokenizer.h>
 
+#include "server/answer.h"
 #include "server/batcher.h"
 #include "server/completion_request.h"
 #include "server/http.h"
@@ -28,6 +30,7 @@ struct ServedLanguageModel {
   std::optional<text::ChatTemplate> chat;  ///< without one there is no /v1/chat/completions
   std::string name;
   std::string fingerprint;  ///< of the weights and the library: system_fingerprint
+  bool thoughts_apart = true;  ///< of answers in chats, unless a request says otherwise
   std::string date = {};    ///< for templates that ask for it: text::ChatTemplateOptions::now
   Device device;
   Numerics numerics = Numerics::exact;                  ///< that the model computes in
@@ -48,7 +51,13 @@ class LanguageService {
  private:
   struct Job;
 
+  std::shared_ptr<Job> begin(HttpServer& server, const Request& given, const Json& asked, bool chat);
+  static Response streamed(std::function<void(const Write&)> work);
   Response complete(HttpServer& server, const Request& request, bool chat);
+  Response respond(HttpServer& server, const Request& request);
+  Json response_to(HttpServer& server, const Job& job, const Json& asked,
+                   const std::function<bool(const Json& event)>& emit);
+  std::vector<std::unique_ptr<Completion>> answers_to(const Job& job, std::size_t prompt);
   Response whole(HttpServer& server, const Request& given, const Job& job);
   void stream(HttpServer& server, Job& job, const Write& write);
   Response embeddings(HttpServer& server, const Request& request);
@@ -57,10 +66,12 @@ class LanguageService {
   Response tokenize(HttpServer& server, const Request& request) const;
   Response detokenize(HttpServer& server, const Request& request) const;
   Json model_card() const;
-  std::string chat_text(const CompletionRequest& request) const;
+  std::string chat_text(const CompletionRequest& request, bool generation_prompt = true) const;
+  void read_chat(Job& job) const;
   std::vector<std::vector<std::int64_t>> prompts_of(const CompletionRequest& request) const;
   void check_model(const std::string& name) const;
   void limit(Job& job) const;
+  Answer answer_of(const Job& job, std::size_t index, const std::string& text, bool whole) const;
   Json choice_of(const Job& job, std::size_t index, const Completion& completion) const;
   std::string text_of_token(std::int64_t token) const;
   Json logprobs_of(const Piece& piece, bool chat) const;
@@ -70,7 +81,7 @@ class LanguageService {
 
   ServedLanguageModel served_;
   text::TokenTexts texts_;
-  std::optional<ToolForm> tools_;  // how the chat template writes calls
+  std::optional<AnswerForm> answers_;  // where there is a chat template
   ModelSteps steps_;
   Batcher batcher_;
   std::atomic<int> active_ = 0;

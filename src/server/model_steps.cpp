@@ -54,6 +54,10 @@ std::vector<std::vector<float>> ModelSteps::step(const std::vector<std::pair<std
   return told(Step::step, pairs, [&] { return step_here(pairs); });
 }
 
+std::int64_t ModelSteps::fork(std::int64_t text) {
+  return told(Step::fork, {text}, [&] { return fork_here(text); });
+}
+
 void ModelSteps::leave(std::int64_t text) {
   told(Step::leave, {text}, [&] { leave_here(text); });
 }
@@ -91,6 +95,7 @@ void ModelSteps::follow(const Tokens& words) {
     case Step::begin: begin_here(rest(2), words.at(1) != 0); return;
     case Step::read: read_here(words.at(1), words.at(2), static_cast<Behind>(words.at(3))); return;
     case Step::step: step_here(rest(1)); return;
+    case Step::fork: fork_here(words.at(1)); return;
     case Step::leave: leave_here(words.at(1)); return;
     case Step::embed: embed_here(rest(2), static_cast<models::Pooling>(words.at(1))); return;
     case Step::label: {
@@ -169,6 +174,14 @@ std::vector<std::vector<float>> ModelSteps::step_here(const Tokens& pairs) {
   }
   for (const std::vector<float>& one : logits) note(one);
   return logits;
+}
+
+std::int64_t ModelSteps::fork_here(std::int64_t number) {
+  const Text& from = at(number);
+  Text text{.tokens = from.tokens, .known = from.known, .cache = nullptr, .in_batch = {}};
+  text.in_batch = batch_->join(*batch_->cache_of(from.in_batch.value()));
+  texts_.emplace(given_, std::move(text));
+  return given_++;
 }
 
 void ModelSteps::leave_here(std::int64_t number) {

@@ -41,6 +41,10 @@ class ModelSteps {
   std::vector<std::vector<float>> read(std::int64_t text, std::int64_t count, Behind behind = Behind::last);
   /// The next token of some texts whose prompts are read, (text, token); returns the logits behind each.
   std::vector<std::vector<float>> step(const std::vector<std::pair<std::int64_t, std::int64_t>>& tokens);
+  /// Whether a text can be copied.
+  bool forks() const { return batch_.has_value(); }
+  /// A further text that remembers the same as one whose prompt is read; its number.
+  std::int64_t fork(std::int64_t text);
   /// Forgets a text, whose beginning is kept for others.
   void leave(std::int64_t text);
   Tensor embed(const Tokens& tokens, models::Pooling pooling);
@@ -56,7 +60,7 @@ class ModelSteps {
     std::unique_ptr<models::LanguageCache> cache;
     std::optional<std::int64_t> in_batch;  // instead, once the prompt is read
   };
-  enum class Step : std::int64_t { begin, read, step, leave, embed, label };
+  enum class Step : std::int64_t { begin, read, step, leave, embed, label, fork };
 
   template <typename Work> auto told(Step step, const Tokens& words, const Work& work);
   void follow(const Tokens& words);
@@ -64,6 +68,7 @@ class ModelSteps {
   Begun begin_here(const Tokens& prompt, bool afresh);
   std::vector<std::vector<float>> read_here(std::int64_t text, std::int64_t count, Behind behind);
   std::vector<std::vector<float>> step_here(const Tokens& pairs);
+  std::int64_t fork_here(std::int64_t text);
   void leave_here(std::int64_t text);
   Tensor embed_here(const Tokens& tokens, models::Pooling pooling);
   Tensor label_logits_here(const text::TokenPair& tokens);

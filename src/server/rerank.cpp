@@ -74,14 +74,16 @@ Response LanguageService::rerank(HttpServer& server, const Request& given) {
   Json results = Json::array();
   for (const std::size_t index : models::best_first(scores)) {
     if (results.size() == request.most) break;
-    Json result = {{"index", index}, {"relevance_score", scores[index]}, {"logits_hash", hashes[index]}};
-    if (request.return_documents) result["document"] = {{"text", request.documents[index]}};
-    results.push_back(std::move(result));
+    Members result;
+    result.add("index", index).add("relevance_score", scores[index]).add("logits_hash", hashes[index]);
+    if (request.return_documents) result.add("document", Members().add("text", request.documents[index]).take());
+    results.push_back(result.take());
   }
-  return json_response({{"object", "list"},
-                        {"model", served_.name},
-                        {"results", std::move(results)},
-                        {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
+  return json_response(Members()
+                           .add("object", "list")
+                           .add("model", served_.name)
+                           .add("results", results)
+                           .add("usage", usage_of_prompt(tokens)));
 }
 
 }  // namespace server

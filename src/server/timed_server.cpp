@@ -22,6 +22,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// cpp-httplib 0.11 gives handlers no socket: that of the connection which a thread answers, one at a time.
+thread_local int answered_socket = -1;
+
 using AskAddress = int (*)(int, sockaddr*, socklen_t*);
 
 void address_by(AskAddress ask, int socket, std::string& ip, int& port) {
@@ -131,10 +134,20 @@ class TimedStream final : public httplib::Stream {
 
 }  // namespace
 
+std::function<bool()> TimedServer::client_left() {
+  return [socket = answered_socket] {
+    char byte = 0;
+    const auto got = ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+  };
+}
+
 bool TimedServer::process_and_close_socket(socket_t socket) {
   TimedStream stream(socket, std::chrono::seconds(read_timeout_sec_), std::chrono::seconds(request_seconds_),
                      std::chrono::seconds(all_seconds_));
+  answered_socket = socket;
   const bool answered = stream.is_readable() && answer(*this, stream);
+  answered_socket = -1;
   stream.close();
   return answered;
 }

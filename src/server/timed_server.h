@@ -2,6 +2,8 @@
 // Only http.cpp uses it.
 #pragma once
 
+#include <functional>
+
 #include <httplib.h>
 
 namespace lockstep {
@@ -15,6 +17,10 @@ class TimedServer : public httplib::Server {
     request_seconds_ = request_seconds;
     all_seconds_ = all_seconds;
   }
+
+  /// In a handler: asks whether its client has closed the connection, or its side of it. To be asked only while the
+  /// handler runs, or the stream that it gave.
+  static std::function<bool()> client_left();
 
  private:
   bool process_and_close_socket(socket_t socket) override;

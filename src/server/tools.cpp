@@ -1,14 +1,17 @@
 #include "server/tools.h"
 
 #include <algorithm>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
 #include <lockstep/text/grammar.h>
 
-#include "server/completion.h"
-#include "text/unicode.h"
+#include "server/bare_arguments.h"
+#include "server/marks.h"
+#include "text/grammar/json_schema.h"
+#include "text/text_stream.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -17,34 +20,6 @@ namespace {
 
 constexpr std::size_t kMostTools = 64;
 constexpr const char* kShortId = "[a-zA-Z0-9]{9}";
-
-std::string quoted_gbnf(const std::string& text) {
-  std::string result = "\"";
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const std::string_view rest = std::string_view(text).substr(at);
-    if (rest.starts_with(kMarkBegin)) {
-      result += "\" <[";
-      at += kMarkBegin.size() - 1;
-    } else if (rest.starts_with(kMarkEnd)) {
-      result += "]> \"";
-      at += kMarkEnd.size() - 1;
-    } else if (text[at] == '\n') {
-      result += "\\n";
-    } else {
-      if (text[at] == '"' || text[at] == '\\') result += '\\';
-      result += text[at];
-    }
-  }
-  return result + "\"";
-}
-
-std::string without_marks(std::string text) {
-  for (std::size_t at = 0; (at = text.find(kMarkBegin, at)) != std::string::npos;) {
-    const std::size_t end = text.find(kMarkEnd, at);
-    text.erase(at, end == std::string::npos ? end : end + kMarkEnd.size() - at);
-  }
-  return text;
-}
 
 // A part of a larger schema: what refers to its root refers to `path` then.
 void move_references(Json& schema, const std::string& path) {
@@ -60,6 +35,7 @@ void move_references(Json& schema, const std::string& path) {
 // The functions that may be called.
 std::vector<Json> functions_of(const Json& tools, const ToolChoice& choice) {
   std::vector<Json> result;
+  if (!tools.is_array()) throw HttpError(400, "tools must be a list");
   if (tools.size() > kMostTools) throw HttpError(400, fmt::format("tools: at most {}", kMostTools));
   for (const Json& tool : tools) {
     const bool is_function = tool.is_object() && tool.value("type", Json()) == "function" &&
@@ -75,73 +51,42 @@ std::vector<Json> functions_of(const Json& tools, const ToolChoice& choice) {
   return result;
 }
 
-// The rule `call`, and those that it needs.
-std::string rules_of_calls(const std::vector<Json>& functions, const ToolForm& form) {
+// The rule `call`, whose alternatives are those of `calls`, and those that it needs; #/$defs/0, ... are schemas of the
+// arguments.
+std::string rules_of_calls(const std::vector<Json>& functions, const Json& calls, const std::string& quote) {
   Json arguments = Json::object();
-  Json calls = Json::array();
   for (std::size_t i = 0; i < functions.size(); ++i) {
     const std::string key = std::to_string(i);
-    arguments[key] = functions[i].value("parameters", Json{{"type", "object"}, {"additionalProperties", false}});
+    arguments[key] = functions[i].value("parameters", Json());
+    if (arguments[key].is_null()) arguments[key] = Json::parse(R"({"type":"object","additionalProperties":false})");
     move_references(arguments[key], "#/$defs/" + key);
-    Json call = {{"$ref", "#/$defs/" + key}};
-    if (!form.arguments.empty()) {
-      call = {{"type", "object"},
-              {"properties", {{"name", {{"const", functions[i]["name"]}}}, {form.arguments, std::move(call)}}},
-              {"required", {"name", form.arguments}}};
-      if (form.short_ids) call["properties"]["id"] = {{"type", "string"}, {"pattern", fmt::format("^{}$", kShortId)}};
+  }
+  const std::string schema = text_of(Members().add("anyOf", calls).add("$defs", arguments));
+  const bool marked = quote.starts_with(kMarkBegin);
+  const std::string rules = quote.empty()
+                                ? text::gbnf_of_json_schema(schema)
+                                : text::gbnf_of_bare_schema(schema, gbnf_of_text(quote), marked ? "\\ufdd0" : "<");
+  return "call" + rules.substr(std::string_view("root").size());  // the first rule
+}
+
+Json arguments_of(std::size_t function) {
+  return Members().add("$ref", fmt::format("#/$defs/{}", function));
+}
+
+// Calls that are objects.
+std::string object_rules(const std::vector<Json>& functions, const ToolForm& form) {
+  Json calls = Json::array();
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    Json call = Json::parse(R"({"type":"object","properties":{"name":{}},"required":["name"]})");
+    call["properties"]["name"]["const"] = functions[i]["name"];
+    call["properties"][form.arguments] = arguments_of(i);
+    call["required"].push_back(form.arguments);
+    if (form.short_ids) {
+      call["properties"]["id"] = Members().add("type", "string").add("pattern", fmt::format("^{}$", kShortId));
     }
     calls.push_back(std::move(call));
   }
-  const std::string rules =
-      text::gbnf_of_json_schema(text_of(Json{{"anyOf", std::move(calls)}, {"$defs", std::move(arguments)}}));
-  const std::size_t line = rules.find('\n');  // of root, which is the first rule
-  std::string call = rules.substr(std::string_view("root").size(), line - std::string_view("root").size());
-  if (form.arguments.empty()) {
-    // The references, in the order of the functions, are rules: ref-0, ...
-    const std::string id = form.id.empty() ? "" : fmt::format("({} {})? ", quoted_gbnf(form.id), kShortId);
-    std::size_t at = 0;
-    for (const Json& function : functions) {
-      const std::string name =
-          fmt::format("{} {}{} ", quoted_gbnf(function["name"].get<std::string>()), id, quoted_gbnf(form.separator));
-      at = call.find("ref-", at);
-      call.insert(at, name);
-      at += name.size() + 1;
-    }
-  }
-  return "call" + call + rules.substr(line);
-}
-
-// Texts in which `open` does not stand, and then perhaps calls: the automaton of Knuth, Morris and Pratt, as rules.
-std::string until_call(const std::string& text) {
-  if (text.starts_with(kMarkBegin)) return "text-0 ::= [^\\ufdd0]* (" + quoted_gbnf(text) + " calls-begun)?\n";
-  const std::u32string open = text::decode_utf8(text).value();
-  std::vector<std::size_t> back(open.size(), 0);
-  for (std::size_t i = 1, k = 0; i < open.size(); ++i) {
-    while (k > 0 && open[i] != open[k]) k = back[k - 1];
-    if (open[i] == open[k]) ++k;
-    back[i] = k;
-  }
-  const auto step = [&](std::size_t state, char32_t c) {
-    while (state > 0 && open[state] != c) state = back[state - 1];
-    return open[state] == c ? state + 1 : 0;
-  };
-  std::string rules;
-  for (std::size_t state = 0; state < open.size(); ++state) {
-    std::string others = "[^";
-    std::string own;
-    std::u32string seen;
-    for (const char32_t c : open) {
-      if (seen.find(c) != std::u32string::npos) continue;
-      seen += c;
-      const std::string written = fmt::format("\\U{:08x}", static_cast<std::uint32_t>(c));
-      others += written;
-      const std::size_t next = step(state, c);
-      own += fmt::format(" | \"{}\" {}", written,
-                         next == open.size() ? std::string("calls-begun") : fmt::format("text-{}", next));
-    }
-    rules += fmt::format("text-{} ::= {}] text-0{} | \"\"\n", state, others, own);
-  }
-  return rules;
+  return rules_of_calls(functions, calls, "");
 }
 
 // Behind the object that begins there; npos if it does not end.
@@ -168,6 +113,13 @@ bool stands_at(const std::string& text, std::size_t at, const std::string& what)
 // The call that begins there, {"name", "arguments", perhaps "id"}, and moves behind it; null if it is not whole.
 Json call_at(const std::string& text, std::size_t& at, const ToolForm& form) {
   Json result = Json::object();
+  if (!form.quote.empty()) {
+    const std::size_t end = text.find('{', at);
+    if (end == std::string::npos) return {};
+    result["name"] = text.substr(at, end - at);
+    result["arguments"] = bare_value(text, at = end, form.quote);
+    return result["arguments"].is_discarded() ? Json() : result;
+  }
   if (form.arguments.empty()) {
     const std::size_t end = text.find(form.separator, at);
     if (end == std::string::npos) return {};
@@ -204,59 +156,71 @@ std::string short_id(const std::string& text) {
 
 struct Row {
   const char* probe;  ///< what the template makes of a call, without spaces and ends of lines
-  ToolForm form;
+  const char* open;
+  const char* between;
+  const char* close;
+  const char* arguments = "";
+  const char* separator = "";
+  const char* id = "";
+  bool short_ids = false;
+  const char* quote = "";
 };
 
 // The first that fits; `open` must be there with its spaces, too.
-const std::vector<Row>& rows() {
-  static const std::vector<Row> result = {
-      // Qwen, Hermes
-      {R"(<tool_call>{"name":"probe","arguments":{"q":1}}</tool_call>)",
-       {.open = "<tool_call>\n",
-        .between = "\n</tool_call>\n<tool_call>\n",
-        .close = "\n</tool_call>",
-        .arguments = "arguments"}},
-      // Mistral: Nemo, 7B v0.3, ...
-      {R"([TOOL_CALLS][{"name":"probe","arguments":{"q":1},"id":"call00000"}])",
-       {.open = "[TOOL_CALLS][", .between = ", ", .close = "]", .arguments = "arguments", .short_ids = true}},
-      {R"([TOOL_CALLS][{"name":"probe","arguments":{"q":1},"id":"call00000"}])",
-       {.open = "[TOOL_CALLS] [", .between = ", ", .close = "]", .arguments = "arguments", .short_ids = true}},
-      // Devstral, Ministral 3, ...
-      {R"([TOOL_CALLS]probe[ARGS]{"q":1})",
-       {.open = "[TOOL_CALLS]",
-        .between = "[TOOL_CALLS]",
-        .close = "",
-        .arguments = "",
-        .separator = "[ARGS]",
-        .short_ids = true}},
-      // Mistral Small 3.2
-      {R"([TOOL_CALLS]probe[CALL_ID]call00000[ARGS]{"q":1})",
-       {.open = "[TOOL_CALLS]",
-        .between = "[TOOL_CALLS]",
-        .close = "",
-        .arguments = "",
-        .separator = "[ARGS]",
-        .id = "[CALL_ID]",
-        .short_ids = true}},
-      // DeepSeek V3.1
-      {R"(<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>probe<｜tool▁sep｜>{"q":1}<｜tool▁call▁end｜>)",
-       {.open = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>",
-        .between = "<｜tool▁call▁end｜><｜tool▁call▁begin｜>",
-        .close = "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-        .arguments = "",
-        .separator = "<｜tool▁sep｜>"}},
-      // DeepSeek R1
-      {R"(<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>probe```json{"q":1}```<｜tool▁call▁end｜>)",
-       {.open = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>",
-        .between = "\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
-        .close = "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-        .arguments = "",
-        .separator = "\n```json\n"}},
-      // Llama 3
-      {R"({"name":"probe","parameters":{"q":1}})", {.open = "", .between = "", .close = "", .arguments = "parameters"}},
-  };
-  return result;
-}
+constexpr Row kRows[] = {
+    // Qwen, Hermes
+    {R"(<tool_call>{"name":"probe","arguments":{"q":1}}</tool_call>)", "<tool_call>\n", "\n</tool_call>\n<tool_call>\n",
+     "\n</tool_call>", "arguments"},
+    // Mistral: Nemo, 7B v0.3, ...
+    {.probe = R"([TOOL_CALLS][{"name":"probe","arguments":{"q":1},"id":"call00000"}])",
+     .open = "[TOOL_CALLS][",
+     .between = ", ",
+     .close = "]",
+     .arguments = "arguments",
+     .short_ids = true},
+    {.probe = R"([TOOL_CALLS][{"name":"probe","arguments":{"q":1},"id":"call00000"}])",
+     .open = "[TOOL_CALLS] [",
+     .between = ", ",
+     .close = "]",
+     .arguments = "arguments",
+     .short_ids = true},
+    // Devstral, Ministral 3, ...
+    {.probe = R"([TOOL_CALLS]probe[ARGS]{"q":1})",
+     .open = "[TOOL_CALLS]",
+     .between = "[TOOL_CALLS]",
+     .close = "",
+     .separator = "[ARGS]",
+     .short_ids = true},
+    // Mistral Small 3.2
+    {.probe = R"([TOOL_CALLS]probe[CALL_ID]call00000[ARGS]{"q":1})",
+     .open = "[TOOL_CALLS]",
+     .between = "[TOOL_CALLS]",
+     .close = "",
+     .separator = "[ARGS]",
+     .id = "[CALL_ID]",
+     .short_ids = true},
+    // DeepSeek V3.1
+    {.probe = R"(<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>probe<｜tool▁sep｜>{"q":1}<｜tool▁call▁end｜>)",
+     .open = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>",
+     .between = "<｜tool▁call▁end｜><｜tool▁call▁begin｜>",
+     .close = "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+     .separator = "<｜tool▁sep｜>"},
+    // DeepSeek R1
+    {.probe =
+         R"(<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>probe```json{"q":1}```<｜tool▁call▁end｜>)",
+     .open = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+     .between = "\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+     .close = "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+     .separator = "\n```json\n"},
+    // Gemma 4
+    {.probe = "<|tool_call>call:probe{q:1}<tool_call|>",
+     .open = "<|tool_call>call:",
+     .between = "<tool_call|><|tool_call>call:",
+     .close = "<tool_call|>",
+     .quote = "<|\"|>"},
+    // Llama 3
+    {R"({"name":"probe","parameters":{"q":1}})", "", "", "", "parameters"},
+};
 
 }  // namespace
 
@@ -274,15 +238,9 @@ Json messages_of(const Json& messages, const ToolForm& form) {
 }
 
 ToolForm tool_form(const text::ChatTemplate& chat) {
-  const Json call = {
-      {"id", "call00000"}, {"type", "function"}, {"function", {{"name", "probe"}, {"arguments", {{"q", 1}}}}}};
-  const Json tool = {{"type", "function"},
-                     {"function",
-                      {{"name", "probe"},
-                       {"description", "d"},
-                       {"parameters", {{"type", "object"}, {"properties", Json::object()}}}}}};
-  const Json messages = {{{"role", "user"}, {"content", "u"}},
-                         {{"role", "assistant"}, {"content", ""}, {"tool_calls", {call}}}};
+  const Json conversation = Json::parse(R"({"messages":[{"role":"user","content":"u"},{"role":"assistant","content":"",
+    "tool_calls":[{"id":"call00000","type":"function","function":{"name":"probe","arguments":{"q":1}}}]}],
+    "tools":[{"type":"function","function":{"name":"probe","description":"d","parameters":{"type":"object","properties":{}}}}]})");
   for (const bool text_arguments : {false, true}) {
     for (const bool null_content : {false, true}) {
       ToolForm how;
@@ -290,19 +248,26 @@ ToolForm tool_form(const text::ChatTemplate& chat) {
       how.null_content = null_content;
       std::string text;
       try {
-        text = chat.apply_json(text_of(Json{{"messages", messages_of(messages, how)}, {"tools", {tool}}}),
-                               {.generation_prompt = false, .now = "2025-01-01"});
+        Json given = conversation;
+        given["messages"] = messages_of(given["messages"], how);
+        text = chat.apply_json(text_of(given), {.generation_prompt = false, .now = "2025-01-01"});
       } catch (const Error&) {  // it refuses such calls: the message below says so if it does all
       }
       std::string squeezed;
       std::copy_if(text.begin(), text.end(), std::back_inserter(squeezed),
                    [](char c) { return c != ' ' && c != '\n'; });
-      for (const Row& row : rows()) {
-        if (squeezed.find(row.probe) == std::string::npos || text.find(row.form.open) == std::string::npos) continue;
-        ToolForm form = row.form;
-        form.text_arguments = text_arguments;
-        form.null_content = null_content;
-        return form;
+      for (const Row& row : kRows) {
+        if (squeezed.find(row.probe) == std::string::npos || text.find(row.open) == std::string::npos) continue;
+        return {.open = row.open,
+                .between = row.between,
+                .close = row.close,
+                .arguments = row.arguments,
+                .separator = row.separator,
+                .quote = row.quote,
+                .id = row.id,
+                .short_ids = row.short_ids,
+                .text_arguments = text_arguments,
+                .null_content = null_content};
       }
     }
   }
@@ -311,53 +276,77 @@ ToolForm tool_form(const text::ChatTemplate& chat) {
 }
 
 ToolForm with_marks(ToolForm form, const text::Tokenizer& tokenizer) {
-  for (std::string* text : {&form.open, &form.between, &form.close, &form.separator, &form.id}) {
-    std::string marked;
-    std::size_t done = 0;
-    for (const std::int64_t id : tokenizer.encode(*text, {.add_special_tokens = false})) {
-      const std::string name = tokenizer.token(id).value_or("");
-      if (name.empty() || !tokenizer.bytes(id).empty()) continue;
-      const std::size_t at = text->find(name, done);
-      if (at == std::string::npos) continue;  // one for what is unknown
-      marked += text->substr(done, at - done) + mark_of(id);
-      done = at + name.size();
-      form.marks.insert(id);
-    }
-    *text = marked + text->substr(done);
+  for (std::string* text : {&form.open, &form.between, &form.close, &form.separator, &form.quote, &form.id}) {
+    *text = with_marks(*text, tokenizer, form.marks);
   }
   return form;
 }
 
-std::string tool_grammar(const Json& tools, const ToolChoice& choice, const ToolForm& form) {
-  if (!tools.is_array()) throw HttpError(400, "tools must be a list");
-  std::string rules = rules_of_calls(functions_of(tools, choice), form);
-  const bool several = choice.parallel && choice.name.empty() && !form.between.empty();
-  rules += fmt::format("calls-begun ::= call {}{}\n",
-                       several ? fmt::format("({} call)* ", quoted_gbnf(form.between)) : "", quoted_gbnf(form.close));
-  if (choice.kind == ToolChoice::Kind::required) {
-    return rules + fmt::format("root ::= {} calls-begun\n", quoted_gbnf(form.open));
+std::string call_rules(const Json& tools, const ToolChoice& choice,
+                       const std::function<std::string(const std::string& name)>& head, const std::string& quote) {
+  const std::vector<Json> functions = functions_of(tools, choice);
+  Json calls = Json::array();
+  for (std::size_t i = 0; i < functions.size(); ++i) calls.push_back(arguments_of(i));
+  std::string rules = rules_of_calls(functions, calls, quote);
+  // The references, in the order of the functions, are rules: ref-0, ...
+  std::size_t at = 0;
+  for (const Json& function : functions) {
+    const std::string text = head(function["name"].get<std::string>()) + " ";
+    at = rules.find("ref-", at);
+    rules.insert(at, text);
+    at += text.size() + 1;
   }
-  if (form.open.empty()) return rules + "root ::= calls-begun | [^{] .* | \"\"\n";
-  return rules + until_call(form.open) + "root ::= text-0\n";
+  return rules;
 }
 
-ToolAnswer tool_answer(const std::string& text, const ToolForm& form, const std::string& id) {
-  ToolAnswer result;
+std::string tool_grammar(const Json& tools, const ToolChoice& choice, const ToolForm& form) {
+  std::string rules;
+  if (!form.arguments.empty()) {
+    rules = object_rules(functions_of(tools, choice), form);
+  } else {
+    const std::string id = form.id.empty() ? "" : fmt::format("({} {})? ", gbnf_of_text(form.id), kShortId);
+    rules = call_rules(
+        tools, choice,
+        [&](const std::string& name) {
+          return fmt::format("{} {}{}", gbnf_of_text(name), id, gbnf_of_text(form.separator));
+        },
+        form.quote);
+  }
+  const bool several = choice.parallel && choice.name.empty() && !form.between.empty();
+  rules += fmt::format("calls-begun ::= call {}{}\n",
+                       several ? fmt::format("({} call)* ", gbnf_of_text(form.between)) : "", gbnf_of_text(form.close));
+  if (choice.kind == ToolChoice::Kind::required) {
+    return rules + fmt::format("root ::= {} calls-begun\n", gbnf_of_text(form.open));
+  }
+  if (form.open.empty()) return rules + "root ::= calls-begun | [^{] .* | \"\"\n";
+  return rules + gbnf_until(form.open, "calls-begun", true) + "root ::= text-0\n";
+}
+
+Json call_of(const std::string& id, const Json& name, const Json& arguments) {
+  const Json function = Members().add("name", name).add("arguments", text_of(arguments));
+  return Members().add("id", id).add("type", "function").add("function", function);
+}
+
+Answer tool_answer(const std::string& text, const ToolForm& form, const std::string& id, bool whole) {
+  Answer result;
   std::size_t at = form.open.empty() ? (text.starts_with("{") ? 0 : std::string::npos) : text.find(form.open);
-  result.content = without_marks(text.substr(0, at));  // perhaps some of "open", cut off
-  if (at == std::string::npos) return result;
+  const std::size_t held = whole || at != std::string::npos ? 0 : text::possible_stop(text, {form.open});
+  // Without marks: some of "open" may be there, cut off.
+  result.content = without_marks(text.substr(0, at == std::string::npos ? text.size() - held : at), &form.marks);
+  if (at == std::string::npos && whole) return result;
+  while (result.content.ends_with('\n')) result.content.pop_back();
+  if (!whole) return result;
   at += form.open.size();
   for (bool more = true; more;) {
     const Json call = call_at(text, at, form);
     more = !call.is_null() && !form.between.empty() && stands_at(text, at, form.between);
-    if (call.is_null() || (!more && !stands_at(text, at, form.close))) return {without_marks(text), Json::array()};
+    if (call.is_null() || (!more && !stands_at(text, at, form.close)))
+      return {.content = without_marks(text, &form.marks)};
     const std::string made = fmt::format("call_{}_{}", id, result.calls.size());
-    result.calls.push_back({{"id", call.value("id", form.short_ids ? short_id(made) : made)},
-                            {"type", "function"},
-                            {"function", {{"name", call["name"]}, {"arguments", text_of(call["arguments"])}}}});
+    result.calls.push_back(
+        call_of(call.value("id", form.short_ids ? short_id(made) : made), call["name"], call["arguments"]));
     if (more) at += form.between.size();
   }
-  while (result.content.ends_with('\n')) result.content.pop_back();
   return result;
 }
 

@@ -2,9 +2,9 @@
 // calls of an answer.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
-#include <vector>
 
 #include <lockstep/text/chat_template.h>
 #include <lockstep/text/tokenizer.h>
@@ -23,6 +23,7 @@ struct ToolForm {
   std::string close;
   std::string arguments;
   std::string separator = {};
+  std::string quote = {};             ///< of texts in arguments that are no JSON (server/bare_arguments.h)
   std::string id = {};                ///< stands between the name and a call's id, which may be left out
   bool short_ids = false;             ///< ids are nine letters and digits (Mistral), and objects may have one
   bool text_arguments = false;        ///< the template takes arguments as a text,
@@ -48,13 +49,22 @@ struct ToolChoice {
 /// GBNF of answers with calls. `tools` are checked: HttpError 400, FormatError for schemas that are not offered.
 std::string tool_grammar(const Json& tools, const ToolChoice& choice, const ToolForm& form);
 
-struct ToolAnswer {
-  std::string content;
-  Json calls = Json::array();  ///< As in OpenAI's messages; ids are made from `id` where the answer has none.
+/// The rule `call` of GBNF, and what it needs: for each function what `head` makes of its name, and the arguments, as
+/// JSON or with texts between `quote`.
+std::string call_rules(const Json& tools, const ToolChoice& choice,
+                       const std::function<std::string(const std::string& name)>& head, const std::string& quote = {});
+
+struct Answer {
+  std::string reasoning = {};  ///< thoughts
+  std::string content = {};
+  Json calls = Json::array();  ///< As in OpenAI's messages.
 };
 
-/// What an answer of that grammar says. An answer that was cut off within a call is content as a whole, without marks.
-ToolAnswer tool_answer(const std::string& text, const ToolForm& form, const std::string& id);
+Json call_of(const std::string& id, const Json& name, const Json& arguments);
+
+/// What an answer of tool_grammar() says; ids are made from `id` where the answer has none. An answer that was cut off
+/// within a call is content as a whole, without marks. Unless it is `whole`, only what is before calls.
+Answer tool_answer(const std::string& text, const ToolForm& form, const std::string& id, bool whole = true);
 
 }  // namespace server
 }  // namespace v0

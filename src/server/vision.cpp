@@ -66,11 +66,21 @@ models::SamPrompt prompt_of(const Json& json) {
   return prompt;
 }
 
+// Of anything with such sides.
+template <typename Box> Json box_of(const Box& box) {
+  Json sides = Json::array();
+  for (const double side : {double(box.x0), double(box.y0), double(box.x1), double(box.y1)}) sides.push_back(side);
+  return sides;
+}
+
 Json json_of(const models::SamMask& mask) {
-  return {{"iou", mask.iou},
-          {"area", mask.area},
-          {"box", {mask.box.x0, mask.box.y0, mask.box.x1, mask.box.y1}},
-          {"rle", {{"size", {mask.runs.height, mask.runs.width}}, {"counts", mask.runs.counts}}}};
+  Json size = Json::array();
+  for (const auto side : {mask.runs.height, mask.runs.width}) size.push_back(side);
+  return Members()
+      .add("iou", mask.iou)
+      .add("area", mask.area)
+      .add("box", box_of(mask.box))
+      .add("rle", Members().add("size", size).add("counts", mask.runs.counts).take());
 }
 
 }  // namespace
@@ -91,10 +101,11 @@ void VisionService::add_to(HttpServer& server) {
 }
 
 Response VisionService::what_is_served() const {
-  return json_response({{"segment", models_.segmenter != nullptr},
-                        {"classify", models_.classifier != nullptr},
-                        {"detect", models_.detector != nullptr},
-                        {"device", models_.device.to_string()}});
+  return json_response(Members()
+                           .add("segment", models_.segmenter != nullptr)
+                           .add("classify", models_.classifier != nullptr)
+                           .add("detect", models_.detector != nullptr)
+                           .add("device", models_.device.to_string()));
 }
 
 std::shared_ptr<const models::SamEmbedding> VisionService::find(const std::string& id) {
@@ -117,10 +128,11 @@ Response VisionService::open(HttpServer& server, const Request& request) {
       opened_.push_front({id, embedding});
       if (opened_.size() > kMostOpened) opened_.pop_back();
     }
-    return json_response({{"id", id},
-                          {"width", picture.width},
-                          {"height", picture.height},
-                          {"embedding_hash", fmt::format("{:016x}", embedding->features.hash())}});
+    return json_response(Members()
+                             .add("id", id)
+                             .add("width", picture.width)
+                             .add("height", picture.height)
+                             .add("embedding_hash", fmt::format("{:016x}", embedding->features.hash())));
   });
 }
 
@@ -136,7 +148,7 @@ Response VisionService::segment(HttpServer& server, const Request& request) {
         *embedding, prompt, {.multimask = multimask == json.end() || multimask->get<bool>()});
     Json masks = Json::array();
     for (const models::SamMask& mask : models::masks_of(found)) masks.push_back(json_of(mask));
-    return json_response({{"masks", std::move(masks)}, {"best", found.best()}});
+    return json_response(Members().add("masks", masks).add("best", found.best()));
   });
 }
 
@@ -153,11 +165,13 @@ Response VisionService::classify(HttpServer& server, const Request& request) {
     for (std::size_t i = 0; i < std::min<std::size_t>(kMostClasses, order.size()); ++i) {
       const std::size_t index = order[i];
       top.push_back(
-          {{"index", index},
-           {"label", index < models_.classes.size() ? models_.classes[index] : fmt::format("class {}", index)},
-           {"probability", shares[index]}});
+          Members()
+              .add("index", index)
+              .add("label", index < models_.classes.size() ? models_.classes[index] : fmt::format("class {}", index))
+              .add("probability", shares[index])
+              .take());
     }
-    return json_response({{"top", std::move(top)}, {"logits_hash", fmt::format("{:016x}", logits.hash())}});
+    return json_response(Members().add("top", top).add("logits_hash", fmt::format("{:016x}", logits.hash())));
   });
 }
 
@@ -166,12 +180,14 @@ Response VisionService::detect(HttpServer& server, const Request& request) {
     const io::Image picture = picture_of(request);
     Json objects = Json::array();
     for (const models::Detection& found : models::detect(*models_.detector, picture)) {
-      objects.push_back({{"label", models_.objects.at(static_cast<std::size_t>(found.label))},
-                         {"index", found.label},
-                         {"score", found.score},
-                         {"box", {found.x0, found.y0, found.x1, found.y1}}});
+      objects.push_back(Members()
+                            .add("label", models_.objects.at(static_cast<std::size_t>(found.label)))
+                            .add("index", found.label)
+                            .add("score", found.score)
+                            .add("box", box_of(found))
+                            .take());
     }
-    return json_response({{"objects", std::move(objects)}});
+    return json_response(Members().add("objects", objects));
   });
 }
 

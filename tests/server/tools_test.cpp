@@ -1,5 +1,6 @@
 #include "server/tools.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include <gmock/gmock.h>
@@ -9,7 +10,7 @@
 #include <lockstep/models/constraint.h>
 #include <lockstep/text/grammar.h>
 
-#include "server/completion.h"
+#include "server/marks.h"
 #include "support/data.h"
 #include "support/files.h"
 #include "support/http_client.h"
@@ -69,7 +70,7 @@ TEST(Tools, AGrammarOfCalls) {
 }
 
 TEST(Tools, CallsOfAnAnswer) {
-  const ToolAnswer answer = tool_answer(
+  const Answer answer = tool_answer(
       "Well.\n<tool_call>\n{\"name\":\"add\",\"arguments\":{\"a\":3}}\n</"
       "tool_call>\n<tool_call>\n{\"name\":\"stop\",\"arguments\":{}}\n</tool_call>",
       kHermes, "7");
@@ -133,6 +134,11 @@ const std::vector<Vendor>& vendors() {
         "<｜tool▁calls▁end｜>"},
        R"(Well.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>add<｜tool▁sep｜>{"a": 3}<｜tool▁call▁end｜>)"
        R"(<｜tool▁call▁begin｜>stop<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>)"},
+      {"Gemma 4",
+       "<|tool_call>call:{{ c.function.name }}{{ '{' }}{% for k, v in c.function.arguments | dictsort %}{{ k }}:{{ v }}"
+       "{% endfor %}{{ '}' }}<tool_call|>",
+       {"<|tool_call>", "<tool_call|>"},
+       "Well.<|tool_call>call:add{a:3}<tool_call|><|tool_call>call:stop{}<tool_call|>"},
       {"DeepSeek R1",  // whose arguments must be a text, and its content null
        "{% if m.content is none %}<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{{ c.type + '<｜tool▁sep｜>' + "
        "c.function.name + '\n```json\n' + c.function.arguments + '\n```<｜tool▁call▁end｜>' }}{% endif %}",
@@ -150,7 +156,7 @@ text::ChatTemplate template_of(const Vendor& vendor) {
                             "{% endfor %}{% endfor %}");
 }
 
-void expect_two_calls(const ToolAnswer& answer, const std::string& text) {
+void expect_two_calls(const Answer& answer, const std::string& text) {
   EXPECT_EQ(answer.content, "Well.") << text;
   ASSERT_EQ(answer.calls.size(), 2u) << text;
   EXPECT_EQ(text_of(answer.calls[0]["function"]), R"({"name":"add","arguments":"{\"a\":3}"})");
@@ -199,6 +205,61 @@ TEST(Tools, FormsOfVendorsAsSpecialTokens) {
   }
 }
 
+// Texts between special tokens, whatever is in them; members in the order of their names.
+TEST(Tools, ArgumentsOfGemma) {
+  const text::Tokenizer tokenizer = test::marked_tokenizer({"<|tool_call>", "<tool_call|>", "<|\"|>"});
+  const auto gemma = std::find_if(vendors().begin(), vendors().end(),
+                                  [](const Vendor& vendor) { return vendor.name == std::string("Gemma 4"); });
+  const ToolForm form = with_marks(tool_form(template_of(*gemma)), tokenizer);
+  const Json tools =
+      Json::parse(R"([{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{
+      "text":{"type":"string","maxLength":12},"Kind":{"enum":["cat","dog",3,true,null,["a",{"b":1}]]},
+      "list":{"type":"array","items":{"type":"number"}},"more":{"type":"object","properties":{"on":{"type":"boolean"}}},
+      "any":{}},"required":["text"]}}}])");
+  const text::Grammar grammar =
+      text::Grammar::from_gbnf(tool_grammar(tools, {.kind = ToolChoice::Kind::required}, form));
+  const auto allowed = [&](const std::string& arguments, std::string* marked = nullptr) {
+    const auto constraint = models::constrain(grammar, text::TokenTexts(tokenizer), {});
+    try {
+      for (const std::int64_t token : tokenizer.encode("<|tool_call>call:f{" + arguments + "}<tool_call|>")) {
+        constraint->accept(token);
+        if (marked) *marked += form.marks.contains(token) ? mark_of(token) : tokenizer.bytes(token);
+      }
+    } catch (const ValueError&) {
+      return false;
+    }
+    return true;
+  };
+  std::string text;
+  ASSERT_TRUE(
+      allowed("any:{x:[<|\"|>,<|\"|>,null]},Kind:[<|\"|>a<|\"|>,{b:1}],list:[1,-2.5e3],more:{on:true},"
+              "text:<|\"|>a\"}, {<\\<|\"|>",
+              &text));
+  const Answer answer = tool_answer(text, form, "7");
+  ASSERT_EQ(answer.calls.size(), 1u);
+  EXPECT_EQ(
+      answer.calls[0]["function"]["arguments"],
+      R"({"any":{"x":[",",null]},"Kind":["a",{"b":1}],"list":[1,-2500.0],"more":{"on":true},"text":"a\"}, {<\\"})");
+  for (const char* good : {"text:<|\"|><|\"|>", "Kind:3,text:<|\"|>a<|\"|>", "any:[],text:<|\"|>a<|\"|>"}) {
+    EXPECT_TRUE(allowed(good)) << good;
+  }
+  for (const char* bad :
+       {"", "text:\"a\"", "text: <|\"|>a<|\"|>", "text:<|\"|>a<|\"|>,Kind:3", "Kind:4,text:<|\"|><|\"|>",
+        "text:<|\"|>0123456789abc<|\"|>", "list:[1,],text:<|\"|><|\"|>"}) {
+    EXPECT_FALSE(allowed(bad)) << bad;
+  }
+  // What is not whole is no call.
+  for (std::size_t size = 0; size < text.size(); ++size) {
+    EXPECT_TRUE(tool_answer(text.substr(0, size), form, "7").calls.empty());
+  }
+  for (const char* refused : {R"({"type":"object","properties":{"a:b":{}}})",
+                              R"({"type":"object","properties":{"a":{"type":"string","pattern":"a+"}}})"}) {
+    Json other = tools;
+    other[0]["function"]["parameters"] = Json::parse(refused);
+    EXPECT_THROW(tool_grammar(other, {.kind = ToolChoice::Kind::required}, form), FormatError);
+  }
+}
+
 TEST(Tools, IdsAreThoseOfTheAnswerWhereItHasSome) {
   for (const Vendor& vendor : vendors()) {
     const ToolForm form = tool_form(template_of(vendor));
@@ -234,6 +295,7 @@ TEST(Tools, FormsOfPublishedTemplates) {
       {"DeepSeek-R1-Distill-Llama-8B", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>"},
       {"DeepSeek-R1-Distill-Qwen-32B", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>"},
       {"llama-cpp-deepseek-r1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>"},
+      {"gemma-4-31B-it", "<|tool_call>call:"},
       {"Qwen2.5-7B-Instruct", "<tool_call>\n"},
       {"Hermes-3-Llama-3.1-8B-tool_use", "<tool_call>\n"},
       {"meta-llama-Llama-3.1-8B-Instruct", ""},

@@ -25,6 +25,31 @@ function show(role, text) {
   return box;
 }
 
+// What a model thinks before it answers, above the answer; closed once that begins.
+function thoughtsOf(box) {
+  const part = document.createElement("details");
+  const title = document.createElement("summary");
+  const line = document.createElement("p");
+  part.append(title, line);
+  return {
+    text: () => line.textContent,
+    add(text) {
+      if (!text) return;
+      if (!line.textContent) {
+        title.textContent = "Thinking …";
+        part.open = true;
+        box.prepend(part);
+      }
+      line.textContent += text;
+    },
+    end() {
+      if (title.textContent !== "Thinking …") return;
+      title.textContent = "Thoughts";
+      part.open = false;
+    }
+  };
+}
+
 function running(controller) {
   state.running = controller;
   element("send").hidden = controller !== null;
@@ -61,6 +86,7 @@ async function answer() {
   running(controller);
   const box = show("assistant", "");
   const line = box.firstChild;
+  const thoughts = thoughtsOf(box);
   const numbers = document.createElement("p");
   numbers.className = "numbers";
   let hash = null, reason = null, usage = null;
@@ -76,6 +102,8 @@ async function answer() {
       if (event.usage) usage = event.usage;
       const choice = event.choices[0];
       if (!choice) continue;
+      thoughts.add(choice.delta.reasoning_content || "");
+      if (choice.delta.content) thoughts.end();
       line.textContent += choice.delta.content || "";
       hash = choice.tokens_hash || hash;
       reason = choice.finish_reason || reason;
@@ -95,8 +123,10 @@ async function answer() {
       say(error.message || String(error), true);
     }
   }
-  if (line.textContent) {
-    state.messages.push({role: "assistant", content: line.textContent});
+  thoughts.end();
+  if (line.textContent || thoughts.text()) {
+    // A template reads them, or passes over them.
+    state.messages.push({role: "assistant", content: line.textContent, reasoning_content: thoughts.text() || null});
     box.append(numbers);
   } else {
     box.remove();

@@ -1,4 +1,6 @@
 // A grammar for the JSON texts that a schema allows.
+#include "text/grammar/json_schema.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -35,6 +37,23 @@ array ::= "[" space (value space ("," space value space)*)? "]"
 string ::= "\"" char* "\""
 char ::= [^"\\\x00-\x1f] | "\\" (["\\/bfnrt] | "u" ([0-9a-cA-CefEF] hex{3} | [dD] [0-7] hex{2}))
 hex ::= [0-9a-fA-F]
+)gbnf";
+
+// Of names that stand without quotes: what excludes the signs of the syntax.
+constexpr const char* kBareNames = R"gbnf([^:{}\[\],"<>\x00-\x20)gbnf";
+constexpr const char* kBareSigns = ":{}[],\"<>";
+
+constexpr const char* kBareRules = R"gbnf(
+space ::= ""
+value ::= object | array | string | number | boolean | null
+object ::= "{{" (key ":" value ("," key ":" value)*)? "}}"
+array ::= "[" (value ("," value)*)? "]"
+key ::= {0}]+
+string ::= {1} char* {1}
+char ::= [^{2}]
+)gbnf";
+
+constexpr const char* kNumberRules = R"gbnf(
 integer ::= "-"? ("0" | [1-9] [0-9]{0,15})
 number ::= integer ("." [0-9]{1,16})? ([eE] [-+]? [0-9]{1,2})?
 boolean ::= "true" | "false"
@@ -51,6 +70,10 @@ constexpr const char* kFormats[][2] = {
     {"ipv4", R"(^((25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)$)"},
     {"email", R"(^[A-Za-z0-9_%+-]+(\.[A-Za-z0-9_%+-]+)*@([A-Za-z0-9]+(-[A-Za-z0-9]+)*\.)+[A-Za-z]{2,}$)"}};
 
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
 std::string gbnf_text(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -65,13 +88,20 @@ std::string gbnf_text(std::string_view text) {
   return result + "\"";
 }
 
+// As Jinja's dictsort orders names.
+bool comes_before(const std::string& a, const std::string& b) {
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
+                                      [](char x, char y) { return lower(x) < lower(y); });
+}
+
 class SchemaConverter {
  public:
   explicit SchemaConverter(const SchemaJson& root) : root_(root) {}
+  SchemaConverter(const SchemaJson& root, const std::string& quote) : root_(root), bare_(true), quote_(quote) {}
 
-  std::string convert() {
+  std::string convert(const std::string& common) {
     const std::string root = expression(root_, "#", 0);
-    return fmt::format("root ::= {}\n{}{}", root, rules_, kJsonRules);
+    return fmt::format("root ::= {}\n{}{}{}", root, rules_, common, kNumberRules + 1);
   }
 
  private:
@@ -86,12 +116,12 @@ class SchemaConverter {
   }
 
   static void check_keys(const SchemaJson& schema, const std::string& where, const std::set<std::string>& known) {
-    static const std::set<std::string> annotations = {"title",    "description", "default", "examples",    "$schema",
-                                                      "$id",      "$comment",    "$defs",   "definitions", "deprecated",
-                                                      "readOnly", "writeOnly",   "type"};
+    static constexpr const char* kAnnotations[] = {"title",    "description", "default", "examples",    "$schema",
+                                                   "$id",      "$comment",    "$defs",   "definitions", "deprecated",
+                                                   "readOnly", "writeOnly",   "type"};
     for (const auto& [key, value] : schema.items()) {
-      if (known.count(key) == 0 && annotations.count(key) == 0)
-        fail(where, fmt::format("{} is not offered", in_quotes(key)));
+      const bool annotates = std::find(std::begin(kAnnotations), std::end(kAnnotations), key) != std::end(kAnnotations);
+      if (known.count(key) == 0 && !annotates) fail(where, fmt::format("{} is not offered", in_quotes(key)));
     }
   }
 
@@ -147,23 +177,25 @@ class SchemaConverter {
 
   // Of a list of types, each sees the keywords that are its own.
   static bool belongs(const std::string& key, const std::string& type) {
-    static const std::map<std::string, std::string> owners = {{"properties", "object"},
-                                                              {"required", "object"},
-                                                              {"additionalProperties", "object"},
-                                                              {"items", "array"},
-                                                              {"prefixItems", "array"},
-                                                              {"minItems", "array"},
-                                                              {"maxItems", "array"},
-                                                              {"minLength", "string"},
-                                                              {"maxLength", "string"},
-                                                              {"pattern", "string"},
-                                                              {"format", "string"},
-                                                              {"minimum", "integer"},
-                                                              {"maximum", "integer"},
-                                                              {"exclusiveMinimum", "integer"},
-                                                              {"exclusiveMaximum", "integer"}};
-    const auto owner = owners.find(key);
-    return owner == owners.end() || owner->second == type || (owner->second == "integer" && type == "number");
+    static constexpr const char* kOwners[][2] = {{"properties", "object"},
+                                                 {"required", "object"},
+                                                 {"additionalProperties", "object"},
+                                                 {"items", "array"},
+                                                 {"prefixItems", "array"},
+                                                 {"minItems", "array"},
+                                                 {"maxItems", "array"},
+                                                 {"minLength", "string"},
+                                                 {"maxLength", "string"},
+                                                 {"pattern", "string"},
+                                                 {"format", "string"},
+                                                 {"minimum", "integer"},
+                                                 {"maximum", "integer"},
+                                                 {"exclusiveMinimum", "integer"},
+                                                 {"exclusiveMaximum", "integer"}};
+    for (const auto& [name, owner] : kOwners) {
+      if (key == name) return type == owner || (owner == std::string_view("integer") && type == "number");
+    }
+    return true;
   }
 
   static std::string guessed_type(const SchemaJson& schema) {
@@ -181,7 +213,7 @@ class SchemaConverter {
       if (schema.contains("format")) return formatted(schema, where);
       if (schema.contains("pattern")) return patterned(schema, where);
       if (!schema.contains("minLength") && !schema.contains("maxLength")) return "string";
-      return fmt::format("\"\\\"\" char{} \"\\\"\"", bounds(schema, "minLength", "maxLength", where));
+      return quoted(fmt::format("char{}", bounds(schema, "minLength", "maxLength", where)));
     }
     if (type == "integer" || type == "number") {
       check_keys(schema, where, {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"});
@@ -204,6 +236,7 @@ class SchemaConverter {
 
   std::string patterned(const SchemaJson& schema, const std::string& where) {
     if (!schema["pattern"].is_string()) fail(where, "pattern is no text");
+    if (bare_ && !schema.contains("format")) fail(where, "pattern is not offered for this model's calls");
     const auto [least, most] = range(schema, "minLength", "maxLength", where);
     const std::string name = fmt::format("pattern-{}", count_++);
     try {
@@ -211,7 +244,7 @@ class SchemaConverter {
     } catch (const FormatError& error) {
       fail(where, error.what());
     }
-    return fmt::format("\"\\\"\" {} \"\\\"\"", name);
+    return quoted(name);
   }
 
   // By its form alone: 30 February is a date.
@@ -274,8 +307,28 @@ class SchemaConverter {
     return high < 0 ? fmt::format("{{{},}}", low) : fmt::format("{{{},{}}}", low, high);
   }
 
-  static std::string literal(const SchemaJson& value) {
-    return gbnf_text(value.dump(-1, ' ', false, SchemaJson::error_handler_t::replace));
+  std::string quoted(const std::string& text) const { return fmt::format("{} {} {}", quote_, text, quote_); }
+
+  std::string literal(const SchemaJson& value) const {
+    if (!bare_ || !(value.is_structured() || value.is_string())) {
+      return gbnf_text(value.dump(-1, ' ', false, SchemaJson::error_handler_t::replace));
+    }
+    if (value.is_string()) return quoted(gbnf_text(value.get<std::string>()));
+    std::string result;
+    for (const auto& [name, one] : value.items()) {
+      if (!result.empty()) result += "\",\" ";
+      if (value.is_object()) result += gbnf_text(name + ":") + " ";
+      result += literal(one) + " ";
+    }
+    return value.is_object() ? fmt::format("\"{{\" {}\"}}\"", result) : fmt::format("\"[\" {}\"]\"", result);
+  }
+
+  // Of a member.
+  std::string name_of(const std::string& name, const std::string& where) const {
+    if (!bare_) return literal(name);
+    const bool clear = !name.empty() && name.find_first_of(kBareSigns) == std::string::npos;
+    if (!clear) fail(where, fmt::format("{} is no name that this model's calls can have", in_quotes(name)));
+    return gbnf_text(name);
   }
 
   std::string alternatives(const SchemaJson& list, const std::string& where, int depth) {
@@ -354,7 +407,8 @@ class SchemaConverter {
         next[name[at]].push_back(name);
       }
     }
-    std::string others = R"([^"\\\x00-\x1f)";
+    std::string others = bare_ ? kBareNames : R"([^"\\\x00-\x1f)";
+    const std::string all = others + "]";
     std::string result;
     for (const auto& [c, longer] : next) {
       if (c < 0x20 || c == '"' || c == '\\') continue;  // such names are written with escapes alone
@@ -362,7 +416,7 @@ class SchemaConverter {
       others += escaped;
       result += fmt::format("\"{}\" {} | ", escaped, other_names(longer, at + 1));
     }
-    result += others + R"(] [^"\\\x00-\x1f]*)";
+    result += fmt::format("{}] {}*", others, all);
     return new_rule(whole ? result : result + " | \"\"");
   }
 
@@ -393,7 +447,9 @@ class SchemaConverter {
         if (!characters || name.size() > 256) fail(where, "a name is no text, or long");
         names.push_back(*characters);
       }
-      const std::string key = names.empty() ? "string" : fmt::format("\"\\\"\" {} \"\\\"\"", other_names(names, 0));
+      const std::string key = names.empty() ? (bare_ ? "key" : "string")
+                              : bare_       ? other_names(names, 0)
+                                            : quoted(other_names(names, 0));
       const std::string member = new_rule(
           fmt::format("{} \":\" space {} space", key, expression(more, where + "/additionalProperties", depth + 1)));
       behind = new_rule(fmt::format("(\",\" space {})*", member));
@@ -401,9 +457,10 @@ class SchemaConverter {
     }
     std::vector<std::string> names;
     for (const auto& [name, value] : properties.items()) names.push_back(name);
+    if (bare_) std::stable_sort(names.begin(), names.end(), comes_before);
     for (std::size_t i = names.size(); i-- > 0;) {
       const std::string value = expression(properties[names[i]], where + "/properties/" + names[i], depth + 1);
-      const std::string member = new_rule(fmt::format("{} \":\" space {} space", literal(names[i]), value));
+      const std::string member = new_rule(fmt::format("{} \":\" space {} space", name_of(names[i], where), value));
       if (required.count(names[i]) > 0) {
         first = new_rule(fmt::format("{} {}", member, behind));
         behind = new_rule(fmt::format("\",\" space {} {}", member, behind));
@@ -416,6 +473,8 @@ class SchemaConverter {
   }
 
   const SchemaJson& root_;
+  bool bare_ = false;              // gbnf_of_bare_schema
+  std::string quote_ = R"("\"")";  // GBNF
   std::string rules_;
   std::size_t count_ = 0;
   std::size_t pattern_steps_left_ = kMostPatternSteps;
@@ -424,10 +483,22 @@ class SchemaConverter {
 
 }  // namespace
 
-std::string gbnf_of_json_schema(std::string_view schema) {
-  const SchemaJson json = SchemaJson::parse(schema, nullptr, false);
+namespace {
+
+SchemaJson parsed_schema(std::string_view schema) {
+  SchemaJson json = SchemaJson::parse(schema, nullptr, false);
   if (json.is_discarded()) throw FormatError("JSON schema: it is no JSON");
-  return SchemaConverter(json).convert();
+  return json;
+}
+
+}  // namespace
+
+std::string gbnf_of_json_schema(std::string_view schema) {
+  return SchemaConverter(parsed_schema(schema)).convert(kJsonRules);
+}
+
+std::string gbnf_of_bare_schema(std::string_view schema, const std::string& quote, const std::string& excluded) {
+  return SchemaConverter(parsed_schema(schema), quote).convert(fmt::format(kBareRules, kBareNames, quote, excluded));
 }
 
 Grammar Grammar::from_json_schema(std::string_view schema) {

@@ -300,6 +300,30 @@ Grammar RulesBuilder::finish(std::uint32_t root) {
   return Grammar(std::make_shared<const Grammar::Rules>(std::move(rules_)));
 }
 
+Grammar followed_by(const Grammar& first, const Grammar& second) {
+  Grammar::Rules rules = *first.rules();
+  const Grammar::Rules& more = *second.rules();
+  if (rules.symbols.size() + more.symbols.size() > kMostSymbols) {
+    throw FormatError(fmt::format("the grammar has more than {} symbols", kMostSymbols));
+  }
+  const auto symbols = static_cast<std::uint32_t>(rules.symbols.size());
+  const auto sets = static_cast<std::uint32_t>(rules.sets.size());
+  const auto count = static_cast<std::uint32_t>(rules.alternatives.size());
+  for (Grammar::Rules::Symbol symbol : more.symbols) {
+    if (symbol.kind != Kind::end) symbol.index += symbol.kind == Kind::rule ? count : sets;
+    rules.symbols.push_back(symbol);
+  }
+  rules.sets.insert(rules.sets.end(), more.sets.begin(), more.sets.end());
+  for (std::vector<std::uint32_t> sequences : more.alternatives) {
+    for (std::uint32_t& at : sequences) at += symbols;
+    rules.alternatives.push_back(std::move(sequences));
+  }
+  rules.alternatives.push_back({static_cast<std::uint32_t>(rules.symbols.size())});
+  rules.symbols.insert(rules.symbols.end(), {{Kind::rule, rules.root}, {Kind::rule, count + more.root}, {}});
+  rules.root = static_cast<std::uint32_t>(rules.alternatives.size() - 1);
+  return Grammar(std::make_shared<const Grammar::Rules>(std::move(rules)));
+}
+
 }  // namespace text
 }  // namespace v0
 }  // namespace lockstep

@@ -63,6 +63,9 @@ class RulesBuilder {
   std::map<std::vector<CharacterRange>, Symbol> classes_;
 };
 
+/// Texts of the one grammar, each with one of the other behind it. FormatError beyond 200,000 symbols.
+Grammar followed_by(const Grammar& first, const Grammar& second);
+
 }  // namespace text
 }  // namespace v0
 }  // namespace lockstep
