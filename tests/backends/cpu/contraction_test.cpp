@@ -335,10 +335,7 @@ TEST(CpuContraction, RandomShapes) {
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
-  const auto size = [&](std::int64_t limit) {
-    const std::int64_t small = static_cast<std::int64_t>(random() % 4);
-    return 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(small == 0 ? 4 : limit));
-  };
+  const auto size = [&](std::int64_t limit) { return random_size(random, limit); };
   for (int i = 0; i < 60; ++i) {
     const auto flag = [&] { return random() % 2 == 0; };
     const MatmulOptions options{.transpose_a = flag(),

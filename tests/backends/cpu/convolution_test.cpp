@@ -281,10 +281,7 @@ TEST(CpuContraction, RandomConvolutions) {
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
-  const auto size = [&](std::int64_t limit) {
-    const std::int64_t small = static_cast<std::int64_t>(random() % 4);
-    return 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(small == 0 ? 4 : limit));
-  };
+  const auto size = [&](std::int64_t limit) { return random_size(random, limit); };
   for (int i = 0; i < 60; ++i) {
     Convolution c;
     c.batch = size(3);
