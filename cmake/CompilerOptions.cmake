@@ -111,10 +111,12 @@ endif()
 function(lockstep_group_options group result)
   set(options "")
   if(LOCKSTEP_SANITIZE)
-    if(NOT group MATCHES "^(core|data|kernels|backends/(cpu|reference)|io|text)|/quick$")
-      set(options -O0)  # what computes little takes longer to optimise than to run
-    elseif(group MATCHES "^(core|io|text)" AND LOCKSTEP_SANITIZE MATCHES "undefined")
+    if(group MATCHES "^(core|io|text)" AND LOCKSTEP_SANITIZE MATCHES "undefined")
       set(options -fsanitize=null,alignment,object-size,vptr)  # where the bytes of files become numbers: all checks
+    endif()
+    if(NOT group MATCHES "^(core|data|kernels|backends/(cpu|reference)|io|text)|/quick$"
+        OR group MATCHES "^io/onnx/export")
+      list(APPEND options -O0)  # what computes little takes longer to optimise than to run
     endif()
   elseif(group MATCHES "${lockstep_fastest_groups}")
     set(options "")

@@ -7,8 +7,8 @@
 # program whose operator new finds no memory.
 sanitized_never='Exhaustive|Golden|Slow|Nvrtc|CudaTexts|HostMemory|\.[Ss]egment|VisionService|LongTransforms|AStoppedRank|WithoutARank|RowForms|cli\.Train(Ranks)?\.'
 
-# These took two fifths of all, 8 to 140 s each: sizes for large GPUs, large sizes of what others do in small,
-# trainings, errors of numbers, planted bits, conversations.
+# These took two fifths of all, 8 to 140 s each: large sizes of what others do in small, trainings, errors of numbers, planted
+# bits, conversations, cases that another device computes, too.
 long_tests=(
   agreement.PlantedBit.IsFoundByAShadowAndByComparingRecordings
   agreement.ShadowOfBlockedAttention.ComparesItsComposition
@@ -21,20 +21,14 @@ long_tests=(
   backends.PackedContraction.ManyLongBlocksSideBySide
   cli.AutocastOps.OnlyListedOpsFollow
   cli.Finetune.TeachesAnAdapterAndMergesIt
+  cli.RecordedCases.OwnCasesPassOnTheReference
   cli.RowInvariance.OfEveryOp
   cli.Transcribe.WritesTextSubtitlesAndJson
   cli.WrongArguments.MoreOfThem
   graph.AttentionBlocks.PrefillOfLongKeys
-  graph.CausalAttention.TilesThatAreMany
-  graph.ContractionForms.AFewRowsTimesMatricesOfSixteenBits
-  graph.ContractionForms.HalvesTimesAVector
-  graph.ContractionForms.MatricesTimesAFewVectors
-  graph.MaskedAttention.ManyTexts
-  graph.MaskedAttention.ManyTextsWithFinitePadding
   graph.Packed.EveryEncodingHasTheBitsOfItsElements
   graph.Q8Numerics.LongColumnsAreTheSameEverywhere
   graph.RandomGraphs.MoreOfThem
-  graph.TinySums.MatricesTimesAVector
   graph.TinySums.SumsOfSquaresInRowsAndColumns
   kernels.F32/MathFunction.StaysWithinItsBound/erf
   kernels.F32/MathFunction.StaysWithinItsBound/sigmoid

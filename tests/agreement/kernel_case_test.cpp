@@ -14,6 +14,7 @@
 #include "agreement/planted_bit.h"
 #include "graph/ops/contraction.h"
 #include "support/files.h"
+#include "support/long_forms.h"
 #include "support/random_graph.h"
 #include "support/tensors.h"
 
@@ -37,7 +38,7 @@ TEST(KernelCase, OfRandomGraphsIsComputedAgainOnEveryDevice) {
   const test::TemporaryFolder folder;
   const std::string file = folder.path("case.safetensors");
   int saved = 0;
-  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+  for (std::uint64_t seed = 1; seed <= enough_of(150U); ++seed) {
     SCOPED_TRACE(seed);
     RandomGraph graph(seed, Device{});
     graph.grow(12);

@@ -12,6 +12,7 @@
 #include "cli/case_file.h"
 #include "cli/recorded_ops/find.h"
 #include "support/data.h"
+#include "support/long_forms.h"
 #include "support/tensors.h"
 
 namespace lockstep::test {
@@ -165,7 +166,7 @@ void try_all(const std::filesystem::path& folder, int first, int last) {
 }
 
 TEST(WrongArguments, GiveErrorsOfDocumentedClasses) {
-  try_all(repository_data("cases"), 0, 6);
+  try_all(repository_data("cases"), 0, enough_of(6));
 }
 
 TEST(WrongArguments, MoreOfThem) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "backends/backend.h"
+#include "support/long_forms.h"
 #include "support/tensors.h"
 
 namespace lockstep {
@@ -43,7 +44,7 @@ TEST(Window, GraphAMillionDeepIsComputedAndFreed) {
   const WithWindow window(kUnbounded);
   const Tensor one = ones({1}).eval();
   Tensor x = one;
-  for (int i = 0; i < 1000000; ++i) x = x + one;
+  for (int i = 0; i < enough_of(1000000); ++i) x = x + one;
   x = Tensor();  // never computed: freeing it must not recurse
   for (int i = 0; i < 20000; ++i) x = x.defined() ? x + one : one;
   EXPECT_EQ(x.item<float>(), 20000.0f);
@@ -52,8 +53,8 @@ TEST(Window, GraphAMillionDeepIsComputedAndFreed) {
 TEST(Window, GraphAMillionDeepWithDefaultLimits) {
   const Tensor one = ones({1}, {.dtype = DType::i64}).eval();
   Tensor x = one;
-  for (int i = 0; i < 1000000; ++i) x = x + one;
-  EXPECT_EQ(x.item<std::int64_t>(), 1000001);
+  for (int i = 0; i < enough_of(1000000); ++i) x = x + one;
+  EXPECT_EQ(x.item<std::int64_t>(), enough_of(1000000) + 1);
 }
 
 TEST(Window, ManyPendingBytesFlushThemselves) {

@@ -226,7 +226,7 @@ TEST(NumPy, EveryFailingCallLeavesOldOrNewFile) {
 }
 
 TEST(NumPy, UnpackingTakesNoMoreThanWhatIsUnpacked) {
-  constexpr std::size_t kElements = 40'000'000;  // not a power of two, which a growing block would fit
+  constexpr std::size_t kElements = 20'000'000;  // not a power of two, which a growing block would fit
   const std::string array_bytes = array("<f4", "(" + std::to_string(kElements) + ",)", std::string(4 * kElements, '\0'));
   std::string packed(::compressBound(array_bytes.size()), '\0');
   z_stream stream{};

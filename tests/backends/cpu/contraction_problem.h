@@ -171,6 +171,12 @@ inline std::int64_t output_elements(const Program& program) {
   return last + 1;
 }
 
+/// From 1 to `limit`; one in four from 1 to 4.
+inline std::int64_t random_size(std::mt19937_64& random, std::int64_t limit) {
+  const bool small = random() % 4 == 0;
+  return 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(small ? 4 : limit));
+}
+
 struct MatmulOptions {
   DType a = DType::f32;
   DType b = DType::f32;

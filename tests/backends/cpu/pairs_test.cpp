@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/contraction_problem.h"
+#include "support/long_forms.h"
 
 namespace lockstep {
 namespace {
@@ -41,7 +42,7 @@ TEST(CpuPairs, InBlocksOfKAndOnThreads) {
       expect_reference_bits(tall, {1});
     }
   }
-  Problem wide = matmul_problem({}, 130, 1100, 300, of_integers(DType::i16, DType::i16, false));
+  Problem wide = matmul_problem({}, 130, 1100, long_forms() ? 300 : 30, of_integers(DType::i16, DType::i16, false));
   expect_reference_bits(wide, {1, 2, 7});
 }
 
@@ -71,7 +72,7 @@ TEST(CpuPairs, OfBytesInBlocksOfKAndOnThreads) {
       expect_reference_bits(tall, {1});
     }
   }
-  Problem wide = matmul_problem({}, 130, 1100, 300, of_integers(DType::u8, DType::i8, false));
+  Problem wide = matmul_problem({}, 130, 1100, long_forms() ? 300 : 30, of_integers(DType::u8, DType::i8, false));
   expect_reference_bits(wide, {1, 2, 7});
 }
 

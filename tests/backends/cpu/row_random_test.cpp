@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/scalar.h"
+#include "support/long_forms.h"
 #include "support/program_builder.h"
 #include "support/random_view.h"
 
@@ -184,7 +185,7 @@ void check(std::uint64_t seed, Shape rows, Shape inner, bool reductions, Random&
 }
 
 TEST(RowRandom, SmallProgramsOfAllOpsAndDTypes) {
-  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+  for (std::uint64_t seed = 0; seed < enough_of(1500U); ++seed) {
     Random random(seed);
     const Shape rows = random_dims(random, 3, 90);
     const Shape inner = random_dims(random, 3, 90);
@@ -194,7 +195,7 @@ TEST(RowRandom, SmallProgramsOfAllOpsAndDTypes) {
 }
 
 TEST(RowRandom, BlocksOfShortRows) {
-  for (std::uint64_t seed = 20000; seed < 20400; ++seed) {
+  for (std::uint64_t seed = 20000; seed < 20000 + enough_of(400U); ++seed) {
     Random random(seed);
     const bool many = random.one_in(2);
     const Shape rows = random.one_in(2) ? Shape{many ? 100 : 7} : Shape{many ? 9 : 2, 5};
@@ -206,7 +207,7 @@ TEST(RowRandom, BlocksOfShortRows) {
 }
 
 TEST(RowRandom, EpiloguesInBlocksOfSomeRowsAndColumns) {
-  for (std::uint64_t seed = 30000; seed < 30400; ++seed) {
+  for (std::uint64_t seed = 30000; seed < 30000 + enough_of(400U); ++seed) {
     Random random(seed);
     const Shape rows =
         random.one_in(2) ? Shape{1 + random.below(150)} : Shape{1 + random.below(5), 1 + random.below(30)};
@@ -227,7 +228,7 @@ TEST(RowRandom, EpiloguesInBlocksOfSomeRowsAndColumns) {
 }
 
 TEST(RowRandom, LargeProgramsCrossTilesAndChunks) {
-  for (std::uint64_t seed = 10000; seed < 10100; ++seed) {
+  for (std::uint64_t seed = 10000; seed < 10000 + enough_of(100U); ++seed) {
     Random random(seed);
     const bool tall = random.one_in(2);
     const Shape rows = random_dims(random, 2, tall ? 600 : 6);

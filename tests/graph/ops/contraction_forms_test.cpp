@@ -2,11 +2,14 @@
 // operands contiguous along their own dimensions, along k, or along neither, windows, batches that one operand repeats.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <lockstep/autograd.h>
 
 #include "backends/backend.h"
+#include "support/long_forms.h"
 #include "support/tensors.h"
 
 namespace lockstep {
@@ -58,10 +61,11 @@ TEST(ContractionForms, MatricesOfEveryShape) {
 
 // A block of k that is not whole at the end, and rows that end within a workgroup.
 TEST(ContractionForms, HalvesTimesAVector) {
+  const std::int64_t m = long_forms() ? 2420 : 148;
   for (const bool transposed : {false, true}) {
     SCOPED_TRACE(transposed);
     same_everywhere([&](Device device) {
-      return matmul(operand({1, 2420, 1112}, transposed, DType::f16, 1, device),
+      return matmul(operand({1, m, 1112}, transposed, DType::f16, 1, device),
                     operand({1, 1112, 1}, false, DType::f16, 2, device));
     });
   }
@@ -79,14 +83,15 @@ TEST(ContractionForms, MatricesTimesAFewVectors) {
                            {1, 600, 1, 3000},
                            {1, 2150, 1, 4608}}) {
     const auto s = static_cast<std::uint64_t>(++seed);
-    SCOPED_TRACE(fmt::format("{} x [{}, {}] x [{}, {}]", p.batch, p.m, p.k, p.k, p.n));
+    const std::int64_t m = long_forms() ? p.m : std::min<std::int64_t>(p.m, 130);
+    SCOPED_TRACE(fmt::format("{} x [{}, {}] x [{}, {}]", p.batch, m, p.k, p.k, p.n));
     const bool left = seed % 2 == 1;
     const DType dtype = seed % 3 == 0 ? DType::bf16 : seed % 3 == 1 ? DType::f16 : DType::f32;
     same_everywhere([&](Device device) {
-      const Tensor a = operand({p.batch, p.m, p.k}, false, dtype, s, device);
+      const Tensor a = operand({p.batch, m, p.k}, false, dtype, s, device);
       const Tensor x = operand({p.batch, p.k, p.n}, true, dtype, s + 100, device);
       const Tensor product = left ? matmul(a, x) : matmul(x.transpose(-1, -2), a.transpose(-1, -2));
-      return gelu(product + random_tensor({left ? p.n : p.m}, dtype, s + 200, device)) * 2.0;
+      return gelu(product + random_tensor({left ? p.n : m}, dtype, s + 200, device)) * 2.0;
     });
   }
 }
@@ -101,12 +106,13 @@ TEST(ContractionForms, AFewRowsTimesMatricesOfSixteenBits) {
                            {1, 2, 2128, 4096},
                            {1, 1, 2112, 14336}}) {
     seed += 10;
-    SCOPED_TRACE(fmt::format("[{}, {}] x [{}, {}]", p.m, p.k, p.k, p.n));
+    const std::int64_t n = long_forms() ? p.n : p.n / 16;
+    SCOPED_TRACE(fmt::format("[{}, {}] x [{}, {}]", p.m, p.k, p.k, n));
     for (const DType dtype : {DType::bf16, DType::f16}) {
       same_everywhere([&](Device device) {
         const Tensor x = random_tensor({p.m, p.k}, dtype, seed, device, true);
-        const Tensor w = random_tensor({p.n, p.k}, dtype, seed + 1, device, true);
-        return silu(linear(x, w) + random_tensor({p.n}, dtype, seed + 2, device));
+        const Tensor w = random_tensor({n, p.k}, dtype, seed + 1, device, true);
+        return silu(linear(x, w) + random_tensor({n}, dtype, seed + 2, device));
       });
     }
   }

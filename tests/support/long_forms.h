@@ -1,0 +1,24 @@
+// Which tests take their long forms: sizes that fill the units of a large GPU or repeat at length what they do in
+// small, and all of their random cases.
+#pragma once
+
+#include <type_traits>
+
+namespace lockstep {
+inline namespace v0 {
+
+/// With LOCKSTEP_LONG_TESTS=1 (`make soak`), and where LOCKSTEP_TEST_DEVICES names devices to compare. Elsewhere, as in
+/// `make test`, the reference would take most of a test's time for sizes that mean nothing to the CPU.
+bool long_forms();
+
+/// Whether a sanitizer makes everything several times as long, and nobody asked for long forms.
+bool takes_long_here();
+
+/// `count` random cases or repetitions; a quarter of them where everything takes long.
+template <typename Count> Count enough_of(Count count) {
+  static_assert(std::is_integral_v<Count>);
+  return takes_long_here() ? (count + 3) / 4 : count;
+}
+
+}  // namespace v0
+}  // namespace lockstep
