@@ -6,8 +6,8 @@
     llama_cpp.py compare LOCKSTEP FOLDER [ROUNDS]
                                        both, by turns (default: 3 rounds), two threads: medians as a Markdown table
 
-Lockstep's rates are of `lockstep logits`: decoding of 66 tokens less 2 (exact: 18 less 2), a prompt of 384 less 128, in
-chunks of 128, with the head of every position, which llama.cpp leaves out but for the last. Needs: gguf, numpy; to run:
+Lockstep's rates of decoding are of `lockstep logits`: 66 tokens less 2 (exact: 18 less 2); of a prompt those of
+`generate`, 384 tokens less 128, with the head of the last position alone, as llama.cpp has it. Needs: gguf, numpy; to run:
 llama-cpp-python, built from source with GGML_NATIVE=ON (all of the processor's instructions, AMX among them), or else
 xllamacpp, whose wheels have AVX2.
 """
@@ -137,17 +137,30 @@ def run(path, count):
         report(path, timings["prompt_per_second"], timings["predicted_n"], timings["predicted_per_second"])
 
 
-def lockstep_rate(lockstep, model, more, less, *options):
+def seconds_of(lockstep, *arguments):
+    start = time.perf_counter()
+    subprocess.run([lockstep, *arguments, "--device", "cpu", "--json"], stdout=subprocess.DEVNULL, check=True,
+                   env={**os.environ, "LOCKSTEP_NUM_THREADS": "2"})
+    return time.perf_counter() - start
+
+
+def decoding_rate(lockstep, model, more, less, *options):
     """Tokens a second, by the time that `more` tokens take beyond that of `less`."""
     def seconds(count):
         tokens = ",".join(str(1000 + i) for i in range(count))
-        start = time.perf_counter()
-        subprocess.run([lockstep, "logits", "--device", "cpu", "--model", model, "--tokens", tokens, "--json", *options],
-                       stdout=subprocess.DEVNULL, check=True, env={**os.environ, "LOCKSTEP_NUM_THREADS": "2"})
-        return time.perf_counter() - start
+        return seconds_of(lockstep, "logits", "--model", model, "--tokens", tokens, "--cache", "step", *options)
 
     short = seconds(less)
     return (more - less) / (seconds(more) - short)
+
+
+def prompt_rate(lockstep, model):
+    """Likewise: of a letter that the vocabulary lacks, each is a token."""
+    def seconds(count):
+        return seconds_of(lockstep, "generate", "--model", model, "--max-tokens", "1", "x" * count)
+
+    short = seconds(128)
+    return 256 / (seconds(384) - short)
 
 
 def llama_rates(model):
@@ -163,9 +176,9 @@ def compare(lockstep, folder, rounds):
     for name in ("Q4_0", "Q8_0", "Q4_K_M"):
         model, rates = str(folder / f"random-{name}.gguf"), []
         for _ in range(rounds):
-            rates.append((*llama_rates(model), lockstep_rate(lockstep, model, 384, 128, "--cache", "chunk:128"),
-                          lockstep_rate(lockstep, model, 66, 2, "--cache", "step"),
-                          lockstep_rate(lockstep, model, 18, 2, "--cache", "step", "--numerics", "exact")))
+            rates.append((*llama_rates(model), prompt_rate(lockstep, model),
+                          decoding_rate(lockstep, model, 66, 2),
+                          decoding_rate(lockstep, model, 18, 2, "--numerics", "exact")))
             print(f"{name}: {' '.join(f'{rate:.1f}' for rate in rates[-1])}", file=sys.stderr)
         their_prompt, their_decoding, prompt, decoding, exact = (statistics.median(column) for column in zip(*rates))
         print(f"| {name} | {their_prompt:.1f} | {prompt:.1f} | {prompt / their_prompt:.2f} | {their_decoding:.1f} | "

@@ -40,7 +40,8 @@ struct Q8TileArgs {
   std::int64_t results_stride = 0;
 };
 
-/// Results of one row and as many columns as a panel has, over all of k.
+/// Results of one row and as many columns as a panel has, over all of k. Memory is read fastest where columns lie far
+/// apart and the next call's follow each of them.
 struct Q8InPlaceArgs {
   const Q8Activations* row = nullptr;
   const std::byte* weights = nullptr;

@@ -1,6 +1,6 @@
 // One row times weights whose blocks are read where they lie, as a token's products are (q8.h): a vector holds 32 or 64
 // codes of one column, and sums of four columns are added across lanes together. Nothing is packed, so that memory is
-// what such a product waits for.
+// what such a product waits for: every column asks for its own later bytes.
 
 #if defined(LOCKSTEP_CONTRACTION_Q8_IN_PLACE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LOCKSTEP_CONTRACTION_Q8_IN_PLACE_INL_H_
@@ -26,6 +26,10 @@ namespace lockstep {
 inline namespace v0 {
 namespace contraction {
 namespace HWY_NAMESPACE {
+
+/// Bytes ahead of those at hand that a column asks for, into the first cache: asked for a panel ahead, into the second
+/// one, they took the place of loads on their way (17 to 20 GB/s of two threads instead of 21 to 23, Emerald Rapids).
+inline constexpr int kQ8Ahead = 576;
 
 /// Blocks of 32 that one vector has the codes of.
 inline constexpr int kQ8Together = kQ8Lanes / 8;
@@ -230,7 +234,6 @@ template <int kForm> class Q8InPlace {
       at_[lane] =
           reinterpret_cast<const std::uint8_t*>(args.weights) + args.columns[lane] / kForm_.elements() * kForm_.bytes();
     }
-    soon_ = at_[0] + (at_[1] - at_[0]) * kQ8Lanes;
   }
 
   HWY_INLINE void run() {
@@ -238,7 +241,7 @@ template <int kForm> class Q8InPlace {
     auto total = hn::Zero(df);
     for (std::int64_t b = 0; b < args_.blocks; b += 8) {
       const int count = static_cast<int>(std::min<std::int64_t>(8, args_.blocks - b));
-      load_scales_in_place<kForm>(at_, count, scales_);
+      if (!(kInLanes_ && Quarters_::kHasScales && count == 8)) load_scales_in_place<kForm>(at_, count, scales_);
       auto partial = hn::Zero(df);
       if constexpr (kForm_.encoding == Encoding::q6_k) {
         partial = add_eight_of_six_bits(args_.row + b, partial);
@@ -261,6 +264,7 @@ template <int kForm> class Q8InPlace {
   /// Whether codes are those of q8_lanes-inl.h.
   static constexpr bool kInLanes_ =
       kForm_.encoding == Encoding::q4_0 || kForm_.encoding == Encoding::q4_1 || kForm_.encoding == Encoding::q4_k;
+  using Quarters_ = Quarters<kForm_.bytes(), kForm_.offsets() ? 4 : 2>;
 
   /// Eight blocks.
   HWY_INLINE VF add_eight(const Q8Activations* row, VF partial) {
@@ -273,27 +277,28 @@ template <int kForm> class Q8InPlace {
     for (int first = 0; first < 8; first += kStep * kQ8Quarters) {
       const Q8V8 x[4] = {codes(first, 0), codes(first, 1), codes(first + kStep - 1, 0), codes(first + kStep - 1, 1)};
       Q8V four[kStep][kQ8Lanes / 4];
+      [[maybe_unused]] Quarters_ quarters;
 #pragma GCC unroll 4
       for (int c = 0; c < kQ8Lanes / 4; ++c) {
-        fetch_ahead<4>(kStep * kQ8Quarters);
         Q8V dots[kStep][4];
 #pragma GCC unroll 4
         for (int i = 0; i < 4; ++i) {
           const std::uint8_t* const at = at_[4 * c + i];
+          fetch_ahead(at, first, kStep * kQ8Quarters);
           if constexpr (kForm_.large) {
             const auto low = load_quarters(at + 16 + first * 16, 32);
             const auto high = load_quarters(at + 32 + first * 16, 32);
             dots[0][i] = dots_of_two(bits_of(low, 0, 15), bits_of(high, 0, 15), x[0], x[1]);
             dots[1][i] = dots_of_two(bits_of(low, 4, 15), bits_of(high, 4, 15), x[2], x[3]);
           } else {
-            constexpr int kFirst = kForm_.offsets() ? 4 : 2;
-            const auto bytes = load_quarters_of_blocks<kForm_.bytes()>(at + first * kForm_.bytes(), kFirst);
+            const auto bytes = quarters.codes(c, i, at + first * kForm_.bytes());
             dots[0][i] = dots_of_two(bits_of(bytes, 0, 15), bits_of(bytes, 4, 15), x[0], x[1]);
           }
         }
 #pragma GCC unroll 2
         for (int s = 0; s < kStep; ++s) four[s][c] = sums_of_nibbles(dots[s][0], dots[s][1], dots[s][2], dots[s][3]);
       }
+      if constexpr (!kForm_.large) quarters.store_scales(scales_.scales[first], sizeof(scales_.scales[0]));
       Q8V sums[kStep][kQ8Quarters];
 #pragma GCC unroll 2
       for (int s = 0; s < kStep; ++s) sums_of_groups<2>(four[s], sums[s]);
@@ -318,11 +323,11 @@ template <int kForm> class Q8InPlace {
         Q8V four[2][kQ8Lanes / 4];
 #pragma GCC unroll 4
         for (int c = 0; c < kQ8Lanes / 4; ++c) {
-          fetch_ahead<4>(2 * kQ8Together);
           Q8V dots[2][4];
 #pragma GCC unroll 4
           for (int i = 0; i < 4; ++i) {
             const std::uint8_t* const at = at_[4 * c + i] + 32 * half;
+            fetch_ahead(at_[4 * c + i], 4 * half + kPart * 2, 2 * kQ8Together);
             const auto bytes = hn::LoadU(Q8Bytes(), at + 32 * (half + kPart));
             const auto high = load_32_for_all(at + 128);
             const auto low_codes = six_bits(bits_of(bytes, 0, 15), raised_two_bits<kPart>(high));
@@ -351,13 +356,13 @@ template <int kForm> class Q8InPlace {
     const std::ptrdiff_t from = kForm_.large ? 0 : first * kForm_.bytes();
     // Where there is no later block, the same again; it meets zeros.
     const std::ptrdiff_t next = count == kQ8Together ? kForm_.bytes() : 0;
-    fetch_ahead<kQ8Lanes>(kQ8Together);
     Q8V four[kQ8Lanes / 4];
 #pragma GCC unroll 4
     for (int c = 0; c < kQ8Lanes / 4; ++c) {
       Q8V dots[4];
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) {
+        fetch_ahead(at_[4 * c + i], first, kQ8Together);
         dots[i] = dots_of(codes_in_place<kForm_.encoding>(at_[4 * c + i] + from, next, first), x, kForm_.is_signed());
       }
       four[c] = sums_across(dots[0], dots[1], dots[2], dots[3]);
@@ -401,17 +406,16 @@ template <int kForm> class Q8InPlace {
     return partial;
   }
 
-  /// The next panel's weights, if columns lie one after the other, so many blocks of 32 of some columns: a few
-  /// lines at a time, because a thread that asks for more waits until some have come.
-  template <int kColumns> HWY_INLINE void fetch_ahead(int blocks) {
-    const int bytes = kForm_.bytes() * kColumns * blocks * order::kQ8Block / kForm_.elements();
-    for (int byte = 0; byte < bytes; byte += 64) fetch_later(soon_ + byte);
-    soon_ += bytes;
+  /// A column's bytes of so many blocks of 32 that come later, as many lines as these fill.
+  static HWY_INLINE void fetch_ahead(const std::uint8_t* at, int first, int blocks) {
+    constexpr auto bytes_of = [](int count) { return count * order::kQ8Block * kForm_.bytes() / kForm_.elements(); };
+    const std::uint8_t* const soon = at + kQ8Ahead + bytes_of(first);
+    const int bytes = bytes_of(blocks);
+    for (int byte = 0; byte == 0 || byte + 48 <= bytes; byte += 64) __builtin_prefetch(soon + byte, 0, 3);
   }
 
   const Q8InPlaceArgs& args_;
   const std::uint8_t* at_[kQ8Lanes];
-  const std::uint8_t* soon_;
   Q8Scales scales_;
 };
 

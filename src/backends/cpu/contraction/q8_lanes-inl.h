@@ -42,19 +42,63 @@ HWY_INLINE Q8VBytes load_quarters(const std::uint8_t* at, std::ptrdiff_t next) {
 #endif
 }
 
-/// The 16 bytes of codes of each of kQ8Quarters blocks that lie one after the other.
-template <int kBytes> HWY_INLINE Q8VBytes load_quarters_of_blocks(const std::uint8_t* at, int first) {
+/// The next kQ8Quarters blocks of as many columns as there are lanes, of kBytes bytes each, codes from byte kFirst on.
+template <int kBytes, int kFirst> class Quarters {
+ public:
+  /// Whether scales come with codes.
+  static constexpr bool kHasScales = false;
+
+  /// The codes of column 4 * c + i.
+  HWY_INLINE Q8VBytes codes(int /*c*/, int /*i*/, const std::uint8_t* at) { return load_quarters(at + kFirst, kBytes); }
+  HWY_INLINE void store_scales(std::byte* /*to*/, std::ptrdiff_t /*next*/) const {}
+};
+
 #if HWY_TARGET == HWY_AVX3
-  if constexpr (kBytes == 18) {  // all in words of the first 64 bytes and of eight more
-    const auto of = _mm512_set_epi16(35, 34, 33, 31, 30, 29, 28, 27, 25, 24, 23, 22, 21, 20, 19, 18, 16, 15, 14, 13, 12,
-                                     11, 10, 9, 7, 6, 5, 4, 3, 2, 1, 0);
-    const auto most = _mm512_loadu_si512(at + first);
-    const auto rest = _mm512_castsi128_si512(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at + 64)));
-    return Q8VBytes{_mm512_permutex2var_epi16(most, of, rest)};
+/// Words of 16 bits of four such blocks are sorted by one permutation, because one of two vectors takes its port twice.
+template <> class Quarters<18, 2> {
+ public:
+  static constexpr bool kHasScales = true;
+
+  HWY_INLINE Q8VBytes codes(int c, int i, const std::uint8_t* at) {
+    // In 128 bits each the codes of three blocks, then twice the scales of all four.
+    const auto of = _mm512_set_epi16(27, 18, 9, 0, 27, 18, 9, 0, 26, 25, 24, 23, 22, 21, 20, 19, 17, 16, 15, 14, 13, 12,
+                                     11, 10, 8, 7, 6, 5, 4, 3, 2, 1);
+    split_[i] = _mm512_permutexvar_epi16(of, _mm512_loadu_si512(at));
+    if (i == 3) add_scales(c);
+    const auto last = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + 56));
+    return Q8VBytes{_mm512_mask_broadcast_i32x4(split_[i], 0xf000, last)};
   }
+
+  /// All columns' side by side, block after block, `next` bytes apart.
+  HWY_INLINE void store_scales(std::byte* to, std::ptrdiff_t next) const {
+    // In 128 bits each those of columns 0 and 1, 4 and 5, 2 and 3, 6 and 7; then of eight columns more.
+    const auto low = _mm512_mask_blend_epi64(0xcc, scales_[0], scales_[1]);
+    const auto high = _mm512_mask_blend_epi64(0xcc, scales_[2], scales_[3]);
+    store_two(low, high, 0, to, to + next);
+    store_two(low, high, 2, to + 2 * next, to + 3 * next);
+  }
+
+ private:
+  HWY_INLINE void add_scales(int c) {
+    scales_[c] = _mm512_shuffle_i32x4(_mm512_mask_blend_epi64(0x80, split_[0], split_[1]),
+                                      _mm512_mask_blend_epi64(0x80, split_[2], split_[3]), 0xff);
+  }
+  static HWY_INLINE void store_two(__m512i low, __m512i high, int block, std::byte* to, std::byte* then) {
+    alignas(64) std::uint16_t of[32];
+    for (int i = 0; i < 32; ++i) {
+      const int column = i % 16;
+      const int lane = column % 4 / 2 * 2 + column % 8 / 4;
+      of[i] = static_cast<std::uint16_t>(column / 8 * 32 + lane * 8 + column % 2 * 4 + block + i / 16);
+    }
+    const auto words = _mm512_permutex2var_epi16(low, _mm512_load_si512(of), high);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(words));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(then), _mm512_extracti64x4_epi64(words, 1));
+  }
+
+  __m512i split_[4];   ///< of columns 4 * c on
+  __m512i scales_[4];  ///< of each such four, in pairs
+};
 #endif
-  return load_quarters(at + first, kBytes);
-}
 
 /// In each 32 bits the sum of eight products, of codes below 16.
 HWY_INLINE Q8V dots_of_two(Q8VBytes a, Q8VBytes b, Q8V8 with_a, Q8V8 with_b) {

@@ -144,46 +144,49 @@ class Q8Way final : public Way {
     return careful;
   }
 
-  // The elements of the weights that a panel's columns begin at.
-  void find_columns(std::int64_t batch, std::int64_t panel, std::int64_t* columns) const {
+  // The elements of the weights that columns begin at: as many as there are lanes, `step` from one to the next.
+  void find_columns(std::int64_t batch, std::int64_t column, std::int64_t step, std::int64_t* columns) const {
     const Geometry& geometry = plan_.column_side.geometry;
     const std::int64_t first = geometry.batch_address(batch);
-    if (geometry.outer.sizes.rank() <= 1 && (panel + 1) * loops_.lanes <= plan_.columns) {
+    if (geometry.outer.sizes.rank() <= 1 && column + (loops_.lanes - 1) * step < plan_.columns) {
       // A row or two have no time to walk.
       const std::int64_t stride = geometry.outer.inner_stride();
-      std::int64_t at = first + panel * loops_.lanes * stride;
-      for (std::int64_t lane = 0; lane < loops_.lanes; ++lane, at += stride) columns[lane] = at;
+      std::int64_t at = first + column * stride;
+      for (std::int64_t lane = 0; lane < loops_.lanes; ++lane, at += step * stride) columns[lane] = at;
       return;
     }
     Walk walk(geometry.outer, 0);
-    walk.seek(panel * loops_.lanes);
-    for (std::int64_t lane = 0; lane < loops_.lanes; ++lane) {
-      columns[lane] = first + walk.position().address;
+    for (std::int64_t lane = 0; lane < loops_.lanes; ++lane, column += step) {
       // Lanes without a column have the last one again.
-      if (panel * loops_.lanes + lane + 1 < plan_.columns) walk.advance(1);
+      if (column < plan_.columns) walk.seek(column);
+      columns[lane] = first + walk.position().address;
     }
   }
 
   void pack_panel(const Binding& binding, std::int64_t batch, std::int64_t panel, std::byte* to) const {
     std::int64_t columns[kMaxWidth];
-    find_columns(batch, panel, columns);
+    find_columns(batch, panel * loops_.lanes, 1, columns);
     loops_.pack(data(binding, Operand::columns), columns, blocks_, to);
   }
 
   void multiply_in_place(const Job& job, const Block& block, std::int64_t panels, float* results,
                          std::int64_t stride) const {
     std::int64_t columns[kMaxWidth];
+    float of_panel[kMaxWidth];
     Q8InPlaceArgs args;
     args.weights = data(job.binding, Operand::columns);
     args.columns = columns;
     args.blocks = blocks_;
     args.careful = job.careful;
+    args.results = of_panel;
+    // Lanes are the unit's columns that are `panels` apart, each a stream of its own to the memory.
     for (std::int64_t p = 0; p < panels; ++p) {
-      find_columns(block.batch, block.column / loops_.lanes + p, columns);
+      find_columns(block.batch, block.column + p, panels, columns);
       for (std::int64_t r = 0; r < block.rows; ++r) {
         args.row = job.activations + (block.batch * plan_.rows + block.row + r) * row_stride_;
-        args.results = results + r * stride + p * loops_.lanes;
         loops_.multiply_in_place(args);
+        float* const to = results + r * stride + p;
+        for (std::int64_t lane = 0; lane < loops_.lanes; ++lane) to[lane * panels] = of_panel[lane];
       }
     }
   }
