@@ -12,6 +12,15 @@ FUNCTION float exp_of_low(float x) {
   return SELECT(x < FROM_BITS(0xc2aeac4fu /* -87.3365402, the last above 2^-126 */), FROM_BITS(0u), result);
 }
 
+/// ls_exp of what is from -32 to 0.
+FUNCTION float exp_of_mild(float x) {
+  FLOAT high;
+  FLOAT low;
+  int n;
+  exp_parts(x, FROM_BITS(0x80000000u), high, low, n);
+  return FROM_BITS(BITS(high) + (UINT(n) << 23));
+}
+
 // gelu of values of 16 bits, by estimates of 1 / gelu_divisor and of 2^gelu_exponent whose relative errors are below
 // 2^-22 and 2^-21: with a = |x|, a Phi(-a) is h P(h) e^(-a^2 / 2), h = a / (1 + a / 4), as in ls_gelu_to_bf16; p is
 // -P(h), since a sign is an instruction of its own in some languages.

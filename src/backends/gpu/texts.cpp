@@ -123,6 +123,8 @@ std::vector<std::string> words_of(std::string_view text) {
       {"STORE8_BF16(", "encode_bf16"},
       {"STORE4_F16(", "encode_f16"},
       {"STORE8_F16(", "encode_f16"},
+      {"SURE_BF16(", "encode_bf16"},
+      {"SURE_F16(", "encode_f16"},
       {"NEAREST_BF16(", "cast_bf16"},
       {"GELU_TO_BF16(", "ls_gelu_to_bf16"},
       {"GELU_TO_BF16(", "gelu_divisor"},

@@ -56,6 +56,16 @@ TEST(ExhaustiveEstimate, ExpOfLowIsExp) {
   }
 }
 
+TEST(ExhaustiveEstimate, ExpOfMildIsExp) {
+  for (std::uint32_t bits = 0x80000000U; bits <= 0xc2000000U; bits += 61) {
+    const float x = FROM_BITS(bits);
+    ASSERT_EQ(BITS(exp_of_mild(x)), BITS(ls_exp(x))) << x;
+  }
+  for (const float x : {0.0F, -32.0F}) EXPECT_EQ(BITS(exp_of_mild(x)), BITS(ls_exp(x))) << x;
+  // The least share of a row, of 4096 at most, is an exact quotient.
+  EXPECT_GT(ls_exp(-32.0F) / 4096, 0x1p-60F);
+}
+
 TEST(ExhaustiveEstimate, ProductsRoundToBf16) {
   // As HASTY_BF16 does (vulkan/quick_forms.h), fused or not.
   for (std::uint64_t bits = 0x00800000U; bits < 0x7f800000U; bits += 5) {

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <random>
@@ -181,6 +184,55 @@ TEST(RowEdges, SoftmaxOfRowsWithAndWithoutALargest) {
         const Tensor x = Tensor::from(values, {8, n}, device).to(dtype).eval();
         return exp(x - amax(x, {1}, true)) + exp(amin(x, {1}, true) - x);
       });
+    }
+  }
+}
+
+// Exponentials of what is from -32 to 0 and their shares of a row, beside rows and threads with others: below that, of
+// one sign, with NaN of both signs, which words order otherwise than numbers.
+TEST(RowEdges, SoftmaxOfMildRows) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr std::int64_t kRows = 12;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const auto word_of = [&](float value) -> std::uint32_t {
+      return dtype == DType::f32    ? std::bit_cast<std::uint32_t>(value)
+             : dtype == DType::bf16 ? to_bf16(value).bits
+                                    : to_f16(value).bits;
+    };
+    const std::size_t size = size_of(dtype);
+    const std::uint32_t sign = size == 4 ? 0x80000000U : 0x8000U;
+    for (const std::int64_t n : {1032, 4096}) {
+      SCOPED_TRACE(fmt::format("rows of {} {}", n, name_of(dtype)));
+      std::vector<std::byte> bytes(size * static_cast<std::size_t>(kRows * n));
+      std::mt19937 draw(9);
+      const auto set = [&](std::int64_t row, std::int64_t i, std::uint32_t word) {
+        std::memcpy(&bytes[size * static_cast<std::size_t>(row * n + i)], &word, size);
+      };
+      for (std::int64_t row = 0; row < kRows; ++row) {
+        for (std::int64_t i = 0; i < n; ++i) {
+          const float value = static_cast<float>(draw() % 4096) / 256.0F - 8.0F;
+          set(row, i, word_of(row == 1 || row == 7 ? -9.0F + value : value));
+        }
+      }
+      for (std::int64_t row = 2; row < 4; ++row) {
+        set(row, 0, word_of(8.0F));
+        set(row, n - 1, word_of(row == 2 ? -24.0F : -24.25F));
+      }
+      set(4, n / 2, word_of(-kInfinity));
+      set(5, n / 3, word_of(kInfinity));
+      for (std::int64_t row = 6; row < 8; ++row) set(row, 17, word_of(kInfinity) + 1 + sign);
+      set(8, 17, word_of(kInfinity) + 1);
+      for (std::int64_t i = 0; i < n; ++i) {
+        set(9, i, i % 3 == 0 ? sign : 0);
+        set(10, i, sign);
+        set(11, i, i % 2 == 0 ? 1 : sign + 1);  // subnormal
+      }
+      const auto x = [&](Device device) {
+        return Tensor::from_bytes(bytes.data(), bytes.size(), {kRows, n}, dtype).to(device);
+      };
+      same_words([&](Device device) { return softmax(x(device), -1); });
+      same_words([&](Device device) { return softmax((x(device) + 0.0).eval(), -1); });
+      same_words([&](Device device) { return exp(x(device) - amax(x(device), {1}, true)); });
     }
   }
 }

@@ -103,6 +103,20 @@ TEST(RowForms, RowsOfSeveralInputs) {
 }
 
 // More chunks than a chunk has elements.
+// More inputs than are held from one sum to the next: each sum reads them again.
+TEST(RowForms, SumsOfInputsThatAreReadAgain) {
+  same_everywhere([](Device device) {
+    const auto x = [&](std::uint64_t seed) { return random_tensor({3, 4096}, DType::f32, seed, device); };
+    const Tensor a = x(1);
+    const Tensor b = x(2);
+    const Tensor c = x(3);
+    const Tensor d = x(4);
+    const Tensor e = x(5);
+    const Tensor first = sum(((a * b + c) * d + e) * 0.001, {1}, true);
+    return sum(((a - first) * (b - first) + (c - first)) * (d - first) + (e - first), {1});
+  });
+}
+
 TEST(RowForms, ChunksOfChunks) {
   same_everywhere([](Device device) {
     const Tensor x = random_tensor({4096 + 64}, DType::f32, 23, device).eval();

@@ -162,15 +162,21 @@ FUNCTION UINT smaller_pair(UINT a, UINT b) {
   asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(a) : "r"(a), "r"(b));
   return a;
 }
-FUNCTION UINT half_pair(float low, float high) {
+FUNCTION UINT nearest_half_pair(float low, float high) {
   UINT pair;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+FUNCTION UINT half_pair(float low, float high) {
+  UINT pair = nearest_half_pair(low, high);
   asm("min.s16x2 %0, %1, %2;" : "=r"(pair) : "r"(pair), "r"(0x7e007e00u));
   return pair;
 }
 #else
 #define JOINED_BF16(floats2, j) (ENCODE_BF16(floats2[j]) | (ENCODE_BF16(floats2[j + 1]) << 16))
 #define JOINED_F16(floats2, j) (ENCODE_F16(floats2[j]) | (ENCODE_F16(floats2[j + 1]) << 16))
+#define nearest_pair(low, high) (ENCODE_BF16(low) | (ENCODE_BF16(high) << 16))
+#define nearest_half_pair(low, high) (ENCODE_F16(low) | (ENCODE_F16(high) << 16))
 #endif
 // ex2.approx and rcp.approx: relative errors of at most 2^-22 and 2^-23 (PTX ISA).
 #define GELU_TO_BF16(x) gelu_to_bf16_by(x, near_reciprocal(gelu_divisor(x, 13.1875f)), near_power(gelu_exponent(x, 13.1875f)))
@@ -239,9 +245,13 @@ FUNCTION ULONG zero_after_earlier() {
 #define STORE4_U16(a, i, words4) *(uint2*)((unsigned short*)(a) + (i)) = make_uint2(JOINED_U16(words4, 0), JOINED_U16(words4, 2));
 #define STORE8_U16(a, i, words8) *(uint4*)((unsigned short*)(a) + (i)) = make_uint4(JOINED_U16(words8, 0), JOINED_U16(words8, 2), JOINED_U16(words8, 4), JOINED_U16(words8, 6));
 #define STORE4_BF16(a, i, floats4) *(uint2*)((unsigned short*)(a) + (i)) = make_uint2(JOINED_BF16(floats4, 0), JOINED_BF16(floats4, 2));
+#define STORE4_SURE_BF16(a, i, floats4) *(uint2*)((unsigned short*)(a) + (i)) = make_uint2(nearest_pair(floats4[0], floats4[1]), nearest_pair(floats4[2], floats4[3]));
 #define STORE8_BF16(a, i, floats8) *(uint4*)((unsigned short*)(a) + (i)) = make_uint4(JOINED_BF16(floats8, 0), JOINED_BF16(floats8, 2), JOINED_BF16(floats8, 4), JOINED_BF16(floats8, 6));
+#define STORE8_SURE_BF16(a, i, floats8) *(uint4*)((unsigned short*)(a) + (i)) = make_uint4(nearest_pair(floats8[0], floats8[1]), nearest_pair(floats8[2], floats8[3]), nearest_pair(floats8[4], floats8[5]), nearest_pair(floats8[6], floats8[7]));
 #define STORE4_F16(a, i, floats4) *(uint2*)((unsigned short*)(a) + (i)) = make_uint2(JOINED_F16(floats4, 0), JOINED_F16(floats4, 2));
+#define STORE4_SURE_F16(a, i, floats4) *(uint2*)((unsigned short*)(a) + (i)) = make_uint2(nearest_half_pair(floats4[0], floats4[1]), nearest_half_pair(floats4[2], floats4[3]));
 #define STORE8_F16(a, i, floats8) *(uint4*)((unsigned short*)(a) + (i)) = make_uint4(JOINED_F16(floats8, 0), JOINED_F16(floats8, 2), JOINED_F16(floats8, 4), JOINED_F16(floats8, 6));
+#define STORE8_SURE_F16(a, i, floats8) *(uint4*)((unsigned short*)(a) + (i)) = make_uint4(nearest_half_pair(floats8[0], floats8[1]), nearest_half_pair(floats8[2], floats8[3]), nearest_half_pair(floats8[4], floats8[5]), nearest_half_pair(floats8[6], floats8[7]));
 #define READ4(s, i, array4, j) { float4 v = *(const float4*)&s[i]; array4[j] = v.x; array4[(j) + 1] = v.y; array4[(j) + 2] = v.z; array4[(j) + 3] = v.w; }
 #define WRITE4(s, i, array4, j) *(float4*)&s[i] = make_float4(array4[j], array4[(j) + 1], array4[(j) + 2], array4[(j) + 3]);
 #define TAKE4_U32(s, i, words4) { uint4 v = ((const uint4*)(s))[i]; words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }

@@ -81,6 +81,10 @@ constexpr const char* kWords = R"(#define THREAD thread_number
 #define STORE_F16(a, i, x) STORE_U16(a, i, ENCODE_F16(x))
 #define STORE4_BF16(a, i, floats4) { STORE4(STORE_BF16, a, i, floats4, 0) }
 #define STORE8_BF16(a, i, floats8) { STORE4(STORE_BF16, a, i, floats8, 0) STORE4(STORE_BF16, a, i, floats8, 4) }
+#define STORE4_SURE_BF16(a, i, floats4) STORE4_BF16(a, i, floats4)
+#define STORE8_SURE_BF16(a, i, floats8) STORE8_BF16(a, i, floats8)
+#define STORE4_SURE_F16(a, i, floats4) STORE4_F16(a, i, floats4)
+#define STORE8_SURE_F16(a, i, floats8) STORE8_F16(a, i, floats8)
 #define STORE4_F16(a, i, floats4) { STORE4(STORE_F16, a, i, floats4, 0) }
 #define STORE8_F16(a, i, floats8) { STORE4(STORE_F16, a, i, floats8, 0) STORE4(STORE_F16, a, i, floats8, 4) }
 #define READ4(s, i, array4, j) { int from4 = i; array4[j] = s[from4]; array4[(j) + 1] = s[from4 + 1]; array4[(j) + 2] = s[from4 + 2]; array4[(j) + 3] = s[from4 + 3]; }

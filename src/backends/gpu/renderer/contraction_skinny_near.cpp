@@ -172,10 +172,9 @@ class NearSkinnyKernel {
 
   void walk_block() {
     lines_.add("float sum = zero;");
-    if (guarded_) lines_.add("int mark = int(first_block) + 1;");
+    if (guarded_) lines_.add("{}", by_pairs() ? "UINT tiny = 0u;" : "UINT least = 0xffffffffu;");
     lines_.open("for (int at_k = 0; at_k < {}; at_k += {}) {{", kBlock, step_ * each_word_);
     lines_.add("NEAR_BARRIER();");
-    if (guarded_) lines_.add("{}", by_pairs() ? "UINT tiny = 0u;" : "UINT least = 0xffffffffu;");
     lines_.add("UNROLL");
     lines_.open("for (int j = 0; j < {}; j++) {{", per_chain());
     lines_.add("int to = (near & {}) * {} + team * {} + near / {} + j * {};", per_chain() - 1, kVector * stride(),
@@ -191,39 +190,58 @@ class NearSkinnyKernel {
     lines_.open("for (int part = 0; part < {}; part++) {{", each_word_);
     lines_.add("float element = {};", value(vector_, "next_x[part]"));
     lines_.add("x[team * {} + (near & {}) * {} + part] = element;", step_ * each_word_, step_ - 1, each_word_);
-    if (guarded_) lines_.add("if ({}) small[team] = mark;", is_small("element"));
+    if (guarded_ && by_pairs()) lines_.add("tiny = tiny | SELECT({}, 0x8000u, 0u);", is_small("element"));
+    if (guarded_ && !by_pairs()) note_least("x", "element");
     lines_.close();
-    if (guarded_) {
-      // That twice their bits less 1 are below twice kSmallWords, and zero is not.
-      lines_.add("if ({}) small[team] = mark;", by_pairs() ? "(tiny & 0x80008000u) != 0u" : "least < 0x56ffffffu");
-    }
     lines_.add("NEAR_BARRIER();");
     // The next step is on its way while this one is multiplied.
     const int step = step_ * each_word_;
     load_step(fmt::format("(first_block + {0}(team)) * {0}({1}) + {0}(at_k + SELECT(at_k + {2} < {1}, {2}, {3}))",
                           index_, kBlock, step, step + (kTeams - 1) * kBlock));
-    if (guarded_) {
-      lines_.open("if (small[team] != mark) {{");
-      multiply("FMA", true);
-      lines_.close();
-      lines_.open("else {{");
-      multiply("FMA_EXACT", false);
-      lines_.close();
-    } else {
-      multiply(exact_fma_of(kernel_), true);
-    }
+    multiply();
     lines_.close();
+    if (guarded_) multiply_exactly();
   }
-  void multiply(const char* fma, bool unrolled) {
-    if (unrolled) lines_.add("UNROLL");
+  void multiply() {
+    lines_.add("UNROLL");
     lines_.open("for (int i = 0; i < {}; i++) {{", step_);
     lines_.add("UINT word = UINT(chains[i * {} + thread_id]);", stride());
     for (int part = 0; part < each_word_; ++part) {
       lines_.add("float value{} = {};", part, value(matrix_, part_of("word", part)));
-      const std::string m = fmt::format("value{}", part);
-      const std::string v = fmt::format("x[team * {} + i * {} + {}]", step_ * each_word_, each_word_, part);
-      lines_.add("sum = {}({}, {}, sum);", fma, matrix_.left ? m : v, matrix_.left ? v : m);
+      add_product(guarded_ ? "FMA" : exact_fma_of(kernel_), fmt::format("value{}", part),
+                  fmt::format("x[team * {} + i * {} + {}]", step_ * each_word_, each_word_, part));
     }
+    lines_.close();
+  }
+  void add_product(const char* fma, const std::string& m, const std::string& v) {
+    lines_.add("sum = {}({}, {}, sum);", fma, matrix_.left ? m : v, matrix_.left ? v : m);
+  }
+
+  // The block's sums once more, from memory, if one of the team's elements is small: nothing but that waits for it.
+  void multiply_exactly() {
+    lines_.add("int mark = int(first_block) + 1;");
+    // That twice their bits less 1 are below twice kSmallWords, and zero is not.
+    lines_.add("if ({}) small[team] = mark;", by_pairs() ? "(tiny & 0x80008000u) != 0u" : "least < 0x56ffffffu");
+    lines_.add("NEAR_BARRIER();");
+    lines_.open("if (small[team] == mark) {{");
+    lines_.add("sum = zero;");
+    lines_.add("{0} own = SELECT(row < rows, row, rows - {0}(1));", index_);
+    decompose(lines_, words_, geometry_.shape, matrix_.first, matrix_.last, "own", "i", geometry_.wide);
+    lines_.add("{0} from = ({1}_batch + {2}) / {0}({3});", index_, matrix_.name,
+               matrix_.access.sum(words_, -1, matrix_.first, matrix_.last, "i", false), each_word_);
+    lines_.add("{0} begin = (first_block + {0}(team)) * {0}({1});", index_, kBlock);
+    lines_.open("for ({0} at = begin; at < begin + {0}({1}) && at < size_k; at += {0}({2})) {{", index_, kBlock,
+                each_word_);
+    lines_.add("UINT word = LOAD_U32({}_at, from + at / {}({}));", matrix_.name, index_, each_word_);
+    for (int part = 0; part < each_word_; ++part) {
+      lines_.open("{{");
+      lines_.add("{0} i{1} = at + {0}({2});", index_, k_dim(), part);
+      lines_.add("UINT word_x = {}({}_at, {}_batch + {});", load_of(vector_.input->dtype), vector_.name, vector_.name,
+                 vector_.access.sum(words_, -1, k_dim(), geometry_.shape.rank(), "i", false));
+      add_product("FMA_EXACT", value(matrix_, part_of("word", part)), value(vector_, "word_x"));
+      lines_.close();
+    }
+    lines_.close();
     lines_.close();
   }
 
@@ -236,10 +254,11 @@ class NearSkinnyKernel {
       lines_.add("tiny = tiny | ((rest + 0x2b802b80u) & ~(rest + 0x00010001u));");
       return;
     }
-    for (int part = 0; part < each_word_; ++part) {
-      lines_.add("UINT less{} = (BITS({}) << 1) - 1u;", part, value(matrix_, part_of(word, part)));
-      lines_.add("least = SELECT(less{0} < least, less{0}, least);", part);
-    }
+    for (int part = 0; part < each_word_; ++part) note_least(std::to_string(part), value(matrix_, part_of(word, part)));
+  }
+  void note_least(const std::string& name, const std::string& element) {
+    lines_.add("UINT less{} = (BITS({}) << 1) - 1u;", name, element);
+    lines_.add("least = SELECT(less{0} < least, less{0}, least);", name);
   }
 
   // Adds the results of blocks in ascending order, when there are as many rounds of them as are kept, or no more.

@@ -236,7 +236,8 @@ bool ProgramWriter::is_bf16(int i) const {
 }
 
 std::string ProgramWriter::elementwise(const Instruction& step, int i) {
-  if (low_.contains(i)) return fmt::format("exp_of_low({})", name(step.a));
+  if (shortcuts_.mild.contains(i)) return fmt::format("exp_of_mild({})", name(step.a));
+  if (shortcuts_.low.contains(i)) return fmt::format("exp_of_low({})", name(step.a));
   const OpInfo& info = info_of(step.op);
   ComputeType type = step.type;
   if (info.kind == OpKind::comparison) {
@@ -256,7 +257,7 @@ std::string ProgramWriter::elementwise(const Instruction& step, int i) {
   return fmt::format(
       "{}({})",
       function_of(step.op, type,
-                  not_tiny_.contains(i) ? Rounding::none : roundings_.results[static_cast<std::size_t>(i)]),
+                  shortcuts_.not_tiny.contains(i) ? Rounding::none : roundings_.results[static_cast<std::size_t>(i)]),
       arguments);
 }
 

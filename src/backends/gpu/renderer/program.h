@@ -100,12 +100,14 @@ class ProgramWriter {
   /// Whether value i is a float of which the lower half of the bits is zero.
   bool is_bf16(int i) const;
 
-  /// From here on the operands of exponentials `low` are at most 0, and no NaN, and the results `not_tiny` are zero or
-  /// above the smallest normal.
-  void take_shortcuts(const std::set<int>& low, const std::set<int>& not_tiny) {
-    low_ = low;
-    not_tiny_ = not_tiny;
-  }
+  /// What may be computed in fewer instructions.
+  struct Shortcuts {
+    std::set<int> low;       ///< exponentials of what is at most 0, and no NaN
+    std::set<int> mild;      ///< exponentials of what is from -32 to 0
+    std::set<int> shares;    ///< quotients of such and the sum of a row of them, which are at least 2^-59
+    std::set<int> not_tiny;  ///< results that are zero, or above the smallest normal: without flushing
+  };
+  void take_shortcuts(Shortcuts shortcuts) { shortcuts_ = std::move(shortcuts); }
 
   /// The functions of the ops that were emitted.
   std::string functions() const { return functions_; }
@@ -117,7 +119,9 @@ class ProgramWriter {
   bool holds(DType dtype, int i) const;  ///< value i is one of that format
   bool divides_by_inverse(int i) const;
   void quotient(Lines& lines, const Instruction& step, int i) const;
+  int behind_roundings(int i) const;  ///< to 16 bits, which the store does
   bool is_share_of_row(int i) const;
+  bool is_share(int output) const;  ///< Shortcuts::shares, rounded at the store
   void begin_haste(const std::set<int>& instructions, const std::set<int>& outputs);
   bool rounds_in_haste(int i) const;  ///< a cast
   bool is_watched(int i) const;
@@ -136,8 +140,7 @@ class ProgramWriter {
   std::string functions_;
   std::set<std::string> known_;
   NeededRoundings roundings_;
-  std::set<int> not_tiny_;  ///< results that need no flushing
-  std::set<int> low_;       ///< exponentials of what is at most 0, and no NaN
+  Shortcuts shortcuts_;
   std::set<int> inverses_;  ///< row values whose inverse is declared
   /// Quotients by way of inverses: each doubtful one is computed in full, it sets `doubtful`, or all are in full.
   enum class Quotients { each, quick, full };

@@ -19,13 +19,24 @@ bool ProgramWriter::rounds_in_haste(int i) const {
          roundings_.results[static_cast<std::size_t>(i)] != Rounding::none;
 }
 
-// Lemma: the quotient of an exponential and the sum of a row's exponentials, by an inverse that is a number, is from 0
-// to 2: none of them is negative, and if one were no number or infinite, so would be the sum.
-bool ProgramWriter::is_share_of_row(int i) const {
+int ProgramWriter::behind_roundings(int i) const {
   const auto code = [&](int at) -> const Instruction& { return program_.code[static_cast<std::size_t>(at)]; };
   while (code(i).kind == HasteKind::cast && roundings_.results[static_cast<std::size_t>(i)] == Rounding::none) {
     i = code(i).a;
   }
+  return i;
+}
+
+bool ProgramWriter::is_share(int output) const {
+  return vector_outputs_.contains(output) && rounds_at_store(output) &&
+         shortcuts_.shares.contains(behind_roundings(program_.outputs[static_cast<std::size_t>(output)].value));
+}
+
+// Lemma: the quotient of an exponential and the sum of a row's exponentials, by an inverse that is a number, is from 0
+// to 2: none of them is negative, and if one were no number or infinite, so would be the sum.
+bool ProgramWriter::is_share_of_row(int i) const {
+  const auto code = [&](int at) -> const Instruction& { return program_.code[static_cast<std::size_t>(at)]; };
+  i = behind_roundings(i);
   if (!divides_by_inverse(i) || quotients_ != Quotients::quick) return false;
   const Instruction& exponential = code(code(i).a);
   const Instruction& sum = code(code(i).b);
@@ -75,7 +86,8 @@ void ProgramWriter::begin_haste(const std::set<int>& instructions, const std::se
 
 std::string ProgramWriter::hasty_output(int output) const {
   const int value = program_.outputs[static_cast<std::size_t>(output)].value;
-  const char* macro = haste_ != Haste::hasty   ? "ROUND_BF16"
+  const char* macro = is_share(output)         ? "HASTY_NUMBER_BF16"
+                      : haste_ != Haste::hasty ? "ROUND_BF16"
                       : is_share_of_row(value) ? "HASTY_SHARE_BF16"
                                                : "HASTY_BF16";
   return fmt::format("{}({})", macro, name(value));

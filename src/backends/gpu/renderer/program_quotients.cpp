@@ -43,8 +43,15 @@ bool ProgramWriter::divides_by_inverse(int i) const {
 
 void ProgramWriter::write_group(Lines& lines, const std::set<int>& instructions, const std::set<int>& outputs,
                                 const std::function<void()>& elements) {
-  const bool divides =
-      std::any_of(instructions.begin(), instructions.end(), [&](int i) { return divides_by_inverse(i); });
+  // Shares have no doubts.
+  if (!outputs.empty() && std::all_of(outputs.begin(), outputs.end(), [&](int o) { return is_share(o); })) {
+    for (const int o : outputs) {
+      if (has_haste_ && program_.outputs[static_cast<std::size_t>(o)].dtype == DType::bf16) rounded_.insert(o);
+    }
+    return elements();
+  }
+  const bool divides = std::any_of(instructions.begin(), instructions.end(),
+                                   [&](int i) { return divides_by_inverse(i) && !shortcuts_.shares.contains(i); });
   const bool hastens = is_hasty(instructions, outputs);
   // What is stored one by one may be an operand of what is computed once more.
   const bool stays = std::all_of(outputs.begin(), outputs.end(), [&](int o) { return vector_outputs_.contains(o); });
@@ -66,6 +73,10 @@ void ProgramWriter::write_group(Lines& lines, const std::set<int>& instructions,
 }
 
 void ProgramWriter::quotient(Lines& lines, const Instruction& step, int i) const {
+  if (shortcuts_.shares.contains(i)) {
+    lines.add("float {};", name(i));
+    return lines.add("quick_quotient({}, {}, inverse{}, {});", name(step.a), name(step.b), step.b, name(i));
+  }
   const std::string full = fmt::format("full_quotient({}, {})", name(step.a), name(step.b));
   if (quotients_ == Quotients::full) return lines.add("float {} = {};", name(i), full);
   const std::string quick =

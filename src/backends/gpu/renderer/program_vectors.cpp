@@ -213,9 +213,10 @@ void ProgramWriter::store_vectors(Lines& lines, const std::string& part, const s
   for (const int o : outputs) {
     if (!vector_outputs_.contains(o)) continue;
     const Output& out = program_.outputs[static_cast<std::size_t>(o)];
-    const std::string words = rounded_.contains(o) ? "ROUNDED"
-                              : rounds_at_store(o) ? (out.dtype == DType::f16 ? "F16" : "BF16")
-                                                   : fmt::format("U{}", 8 * size_of(out.dtype));
+    const std::string words =
+        rounded_.contains(o) ? "ROUNDED"
+        : rounds_at_store(o) ? fmt::format("{}{}", is_share(o) ? "SURE_" : "", out.dtype == DType::f16 ? "F16" : "BF16")
+                             : fmt::format("U{}", 8 * size_of(out.dtype));
     lines.add("STORE{}_{}({}, out{}_{} + {}, out{}_words)", width_, words, slot(out.slot), o, part, first, o);
   }
   rounded_.clear();

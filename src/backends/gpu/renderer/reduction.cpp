@@ -254,6 +254,23 @@ void Reduction::start_quick(Lines& lines) const {
   if (!any_zero_) lines.add("int zero{} = 0x7fffffff;", number_);
 }
 
+void Reduction::start_words(Lines& lines) const {
+  lines.add("int upper{} = int(0x80000000u);", number_);
+  lines.add("UINT lower{} = 0u;", number_);
+}
+
+void Reduction::take_word(Lines& lines, const std::string& a) const {
+  lines.add("upper{0} = max(upper{0}, int(BITS({1})));", number_, a);
+  lines.add("lower{0} = max(lower{0}, BITS({1}));", number_, a);
+}
+
+// A NaN without a sign is above all, one with a sign has a word above that of -infinity.
+std::string Reduction::take_words(Lines& lines) const {
+  lines.add("r{0} = FROM_BITS(UINT(upper{0}));", number_);
+  lines.add("float lowest{0} = FROM_BITS(SELECT(lower{0} >= 0x80000000u, lower{0}, 0u));", number_);
+  return fmt::format("upper{0} >= 0 && lower{0} <= 0xff800000u", number_);
+}
+
 void Reduction::find_zero(Lines& lines, const std::string& a, const std::string& element) const {
   lines.add("if ((BITS({0}) << 1) == 0u && zero{1} == 0x7fffffff) zero{1} = ({2} << 1) | int(BITS({0}) >> 31);", a,
             number_, element);

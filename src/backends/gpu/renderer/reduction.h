@@ -56,6 +56,12 @@ class Reduction {
   void take_any_zero() { any_zero_ = true; }
   bool takes_any_zero() const { return any_zero_; }
   void start_quick(Lines& lines) const;
+  /// The largest of the elements' words, as ints, `upper`, and unsigned, `lower`: the largest element, and the smallest
+  /// if one is negative.
+  void start_words(Lines& lines) const;
+  void take_word(Lines& lines, const std::string& a) const;
+  /// Takes `upper` for the largest, and declares `lowest`, which no element is below. The condition on which both are.
+  std::string take_words(Lines& lines) const;
   void find_zero(Lines& lines, const std::string& a, const std::string& element) const;  ///< in ascending order
   std::string better(const std::string& a, const std::string& b) const;
   /// Writes the accumulators to a place in the shared arrays: this thread's.
@@ -101,9 +107,10 @@ void combine_lanes(Lines& lines, const std::vector<Reduction>& reductions, const
 
 /// Combines `lanes` (a power of two) sums of each team, of which every thread holds `width` neighbours in r<number>[q],
 /// or one in r<number> if width is 1. All threads get the result, in r<number>_sum.
-void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int lanes, int width, int team_threads);
-/// The same for float extrema of start_quick, in r<number>.
 /// `near_others`: threads read each other's values by NEAR_OTHER.
+void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int lanes, int width, int team_threads,
+                  bool near_others);
+/// The same for float extrema of start_quick, in r<number>.
 void combine_quick(Lines& lines, const std::vector<Reduction>& reductions, int team_threads, bool near_others);
 
 }  // namespace gpu

@@ -105,7 +105,8 @@ void combine_few_threads(Lines& lines, const std::vector<Reduction>& reductions,
 
 }  // namespace
 
-void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int lanes, int width, int team_threads) {
+void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int lanes, int width, int team_threads,
+                  bool near_others) {
   if (reductions.empty()) return;
   if (width >= team_threads) return combine_few_threads(lines, reductions, width, team_threads);
   const char* const all = barrier_of(team_threads);
@@ -120,6 +121,19 @@ void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int la
     }
   }
   lines.add("{}", all);
+  if (near_others && width == 1 && lanes == 2 * kNear && team_threads >= kNear) {
+    // By each 32 threads for themselves.
+    for (const Reduction& reduction : reductions) {
+      const int n = reduction.number();
+      const auto place = [&](int at) { return fmt::format("shared{}[{} + lane % {} + {}]", n, first, kNear, at); };
+      lines.add("{} r{}_sum = {};", type_name(reduction.operand_type()), n, reduction.combined(place(0), place(kNear)));
+      const std::string sum = fmt::format("r{}_sum", n);
+      lines.add("UNROLL");
+      lines.add("for (int m = {}; m > 0; m >>= 1) {} = {};", kNear / 2, sum,
+                reduction.combined(sum, fmt::format("NEAR_OTHER({}, m)", sum)));
+    }
+    return;
+  }
   // Two halvings at a time: a thread adds (l, l + 2n) and (l + n, l + 3n).
   const auto quarter = [&](const Reduction& reduction, const std::string& at, int n) {
     const auto place = [&](int offset) { return fmt::format("shared{}[{} + {}]", reduction.number(), at, offset); };

@@ -46,7 +46,7 @@ Launch SplitKernel::chunks(int phase) {
     lines_.close();
   }
   if (width > 1 && ordered) {
-    combine_sums(lines_, reductions, kLanes, width, team_);
+    combine_sums(lines_, reductions, kLanes, width, team_, false);
   } else {
     combine_lanes(lines_, reductions, "", team_, team_);
   }

@@ -123,6 +123,10 @@ void TeamKernel::write_element(int phase, const std::vector<Reduction>& reductio
       continue;
     } else if (is_quick(reduction)) {
       const std::string r = fmt::format("r{}", reduction.number());
+      if (is_by_words(reduction)) {
+        reduction.take_word(lines_, a);
+        continue;
+      }
       lines_.add("{} = {};", r, reduction.better(r, a));
       if (!held_.contains(reduce.a) && !reduction.takes_any_zero()) reduction.find_zero(lines_, a, "element");
     } else {
@@ -265,6 +269,7 @@ void TeamKernel::write_phase(int phase) {
     const bool lanes = width_ > 1 && !staged_ && reduction.is_ordered();
     if (is_quick(reduction)) {
       reduction.start_quick(lines_);
+      if (is_by_words(reduction)) reduction.start_words(lines_);
     } else if (lanes) {
       reduction.start_lanes(lines_, sets_ * width_);
     } else {
@@ -285,9 +290,9 @@ void TeamKernel::write_phase(int phase) {
   const auto by_shortcuts = [&](const std::function<void()>& write) {
     if (!shortcuts.condition.empty()) {
       lines_.open("if ({}) {{", shortcuts.condition);
-      writer_.take_shortcuts(shortcuts.low, shortcuts.not_tiny);
+      writer_.take_shortcuts(shortcuts.of);
       write();
-      writer_.take_shortcuts({}, {});
+      writer_.take_shortcuts({});
       lines_.close();
       lines_.open("else {{");
     }
@@ -321,6 +326,7 @@ void TeamKernel::write_phase(int phase) {
   }
   for (const Reduction& reduction : reductions) {
     if (is_best_of_pairs(reduction)) write_best_of_pairs(reduction);
+    if (is_by_words(reduction)) take_words(reduction);
   }
   find_zeros(reductions);
   combine(reductions);
@@ -346,7 +352,9 @@ void TeamKernel::load_ahead(std::set<int> loads, const std::set<int>& inputs) {
   ahead_ = inputs;
   if (ahead_.empty()) return;
   std::erase_if(loads, [&](int i) { return !loads_input(i) || !ahead_.contains(code(i).index); });
-  for (const int i : ahead_) lines_.add("UINT ahead{}[{}];", i, steps_ * width_);
+  for (const int i : ahead_) {
+    if (ever_ahead_.insert(i).second) lines_.add("UINT ahead{}[{}];", i, steps_ * width_);
+  }
   lines_.add("UNROLL");
   lines_.open("for (int s = 0; s < {}; s++) {{", steps_);
   open_group(loads, {});
@@ -379,16 +387,29 @@ void TeamKernel::find_zeros(const std::vector<Reduction>& reductions) {
     const int a = code(reduction.number()).a;
     if (!is_quick(reduction) || reduction.takes_any_zero() || !held_.contains(a)) continue;
     lines_.open("if ((BITS(r{}) << 1) == 0u) {{", reduction.number());
-    lines_.add("UNROLL");
-    lines_.open("for (int x = 0; x < {}; x++) {{", steps_ * width_);
-    lines_.add("int element = (lane + x / {0} * {1}) * {0} + x % {0};", width_, team_);
-    const std::string value = held_value(a, "x", "x");
-    if (!full_) lines_.open("if (element < length) {{");
-    reduction.find_zero(lines_, value, "element");
-    if (!full_) lines_.close();
-    lines_.close();
+    write_held(a, [&](const std::string& value) { reduction.find_zero(lines_, value, "element"); });
     lines_.close();
   }
+}
+
+void TeamKernel::take_words(const Reduction& reduction) {
+  const std::string r = fmt::format("r{}", reduction.number());
+  lines_.open("if (!({})) {{", reduction.take_words(lines_));
+  lines_.add("{} = FROM_BITS(0xff800000u);", r);
+  write_held(code(reduction.number()).a,
+             [&](const std::string& value) { lines_.add("{} = {};", r, reduction.better(r, value)); });
+  lines_.close();
+  lowest_.insert(reduction.number());
+}
+
+void TeamKernel::write_held(int i, const std::function<void(const std::string& value)>& write) {
+  lines_.add("UNROLL");
+  lines_.open("for (int x = 0; x < {}; x++) {{", steps_ * width_);
+  lines_.add("int element = (lane + x / {0} * {1}) * {0} + x % {0};", width_, team_);
+  if (!full_) lines_.open("if (element < length) {{");
+  write(held_value(i, "x", "x"));
+  if (!full_) lines_.close();
+  lines_.close();
 }
 
 void TeamKernel::combine(const std::vector<Reduction>& reductions) {
@@ -411,11 +432,11 @@ void TeamKernel::combine(const std::vector<Reduction>& reductions) {
   }
   for (const Reduction& reduction : ordered) reduction.halve(lines_, sets_ * width_, width_);
   if (width_ > 1) {
-    combine_sums(lines_, ordered, staged_ ? kLanes : team_ * width_, staged_ ? 1 : width_, team_);
+    combine_sums(lines_, ordered, staged_ ? kLanes : team_ * width_, staged_ ? 1 : width_, team_, has_near_others());
   } else {
     combine_lanes(lines_, ordered, "", std::min(kLanes, team_), team_);
   }
-  combine_quick(lines_, quick, team_, limits_.bf16_pairs);
+  combine_quick(lines_, quick, team_, has_near_others());
   combine_lanes(lines_, others, "", team_, team_);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -35,6 +36,7 @@ class TeamKernel {
   static constexpr int kLongestPerLane = 16;  ///< elements: more make texts that compile for seconds
   static constexpr int kLongestOfWords16 = 32;  ///< the same of rows that are moved as 8 elements of 16 bits at once
   static constexpr int kThreadsOfWords16 = 128;
+  static constexpr std::size_t kFewHeld = 2;  ///< values: what softmax alone holds
   static constexpr int kMostHeldWords = 64;  ///< per thread, across phases
   /// With more, or more loads under way, compilers spend registers until too few workgroups run at once: so many
   /// threads should, on each unit.
@@ -79,9 +81,9 @@ class TeamKernel {
   std::size_t bytes_under_way() const;  ///< of a thread's loads of a row, in the first phase
 
   // What is held of value i, a float, where that is the upper half of its bits: two elements in a word.
-  bool is_held_in_pairs(int i) const { return is_for_few_threads() && width_ > 1 && writer_.is_bf16(i); }
-  // Fewer threads a row with more elements each, which pay with CUDA; Vulkan's compilers made slower code of them.
-  bool is_for_few_threads() const { return limits_.copies_to_shared; }
+  bool is_held_in_pairs(int i) const { return limits_.copies_to_shared && width_ > 1 && writer_.is_bf16(i); }
+  // Fewer threads a row with more elements each, which pay with CUDA, and with Vulkan in few instructions an element.
+  bool is_for_few_threads() const { return limits_.copies_to_shared || (has_low() && held_.size() <= kFewHeld); }
   // What is held at place `at` of the thread's elements, whose number among its neighbours is `q`.
   std::string held_value(int i, const std::string& at, const std::string& q) const;
   void hold(int i, const std::string& at, const std::string& q);
@@ -90,11 +92,15 @@ class TeamKernel {
   // takes, of elements less the row's largest, if that is finite.
   std::optional<int> guard_of_low(int exponential) const;
 
-  // What may be computed in fewer instructions where a condition on row values holds, as for most rows.
+  // On what this thread's operands of exponential i are from -32 to 0: a condition on its elements and row values.
+  std::optional<std::string> condition_of_mild(int exponential) const;
+  // Of the quotient of an exponential and the sum of a row of them: that exponential.
+  std::optional<int> exponential_of_share(int i) const;
+
+  // What may be computed in fewer instructions where a condition holds, as for most rows.
   struct Shortcuts {
-    std::string condition;   ///< empty: none
-    std::set<int> low;       ///< exponentials of what is at most 0, and no NaN
-    std::set<int> not_tiny;  ///< zero, or above the smallest normal: without flushing
+    std::string condition;  ///< empty: none
+    ProgramWriter::Shortcuts of;
   };
   Shortcuts shortcuts_of(int phase) const;
   bool is_difference_of_row(int i) const;  ///< x - w of a row value w
@@ -131,6 +137,10 @@ class TeamKernel {
   bool always_live() const { return limits_.threads == team_; }
   /// Extrema of floats need no positions but where zeros of both signs tie.
   bool is_quick(const Reduction& reduction) const { return width_ > 1 && reduction.is_float_extremum(); }
+  /// The largest by words, where what is held can be looked at again.
+  bool is_by_words(const Reduction& reduction) const;
+  /// NEAR_OTHER pays: with Vulkan where rows have few threads (other texts became slower).
+  bool has_near_others() const { return limits_.bf16_pairs || (limits_.arithmetic.near_teams && has_low()); }
 
   // The instructions of a phase for the element of this thread whose number among them is `held`; `element`, its number
   // in the row, is declared, and `from` is where places are counted from.
@@ -177,6 +187,13 @@ class TeamKernel {
   // Adds what a step has staged.
   void chain_step(const std::vector<Reduction>& reductions);
 
+  // Whether an exponential takes elements less their largest, which reduction `largest` gives; any, if -1.
+  bool has_low(int largest = -1) const;
+  // Takes the largest that words tell, or else looks at what is held.
+  void take_words(const Reduction& reduction);
+  // For each of this thread's elements of what is held, `element` in the row.
+  void write_held(int i, const std::function<void(const std::string& value)>& write);
+
   // Where this thread's first zero is, if its best value is one: looked for only then, among values that are held.
   void find_zeros(const std::vector<Reduction>& reductions);
 
@@ -208,7 +225,9 @@ class TeamKernel {
   bool staged_ = false;
   bool by_steps_ = false;  ///< what is staged is summed after every step, so that it takes little shared memory
   bool holds_ = false;
-  std::set<int> ahead_;  ///< inputs whose words phases take from registers
+  std::set<int> lowest_;      ///< the largest numbers of whose elements this thread knows a lower bound
+  std::set<int> ahead_;       ///< inputs whose words phases take from registers
+  std::set<int> ever_ahead_;  ///< those of all phases so far
 };
 
 }  // namespace gpu

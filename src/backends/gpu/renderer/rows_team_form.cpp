@@ -209,6 +209,42 @@ std::optional<int> TeamKernel::guard_of_low(int exponential) const {
   return choice.a;
 }
 
+bool TeamKernel::has_low(int largest) const {
+  for (int i = 0; i < size(); ++i) {
+    const std::optional<int> guard = guard_of_low(i);
+    if (guard && (largest < 0 || code(*guard).a == largest)) return true;
+  }
+  return false;
+}
+
+std::optional<std::string> TeamKernel::condition_of_mild(int exponential) const {
+  const std::optional<int> guard = guard_of_low(exponential);
+  if (!guard || !lowest_.contains(code(*guard).a)) return {};
+  return fmt::format("{} != 0 && lowest{} - {} >= FROM_BITS(0xc2000000u)", ProgramWriter::name(*guard), code(*guard).a,
+                     ProgramWriter::name(code(code(exponential).a).b));
+}
+
+// Lemma: with the row's largest finite one of at most 4096 exponentials is 1 and none is above, so that the sum is from
+// 1 to 4096, and the quotients of those that are at least e^-32 are above 2^-59.
+std::optional<int> TeamKernel::exponential_of_share(int i) const {
+  constexpr std::int64_t kMost = 4096;
+  if (!limits_.arithmetic.fused_fma || space_.length > kMost || code(i).kind != Kind::elementwise ||
+      code(i).op != Op::div || code(i).type != ComputeType::f32 || is_row(code(i).a)) {
+    return {};
+  }
+  const Instruction& sum = code(code(i).b);
+  const bool is_sum = sum.kind == Kind::reduce && sum.reduce == ReduceOp::sum && sum.b < 0 && sum.a == code(i).a &&
+                      sum.type == ComputeType::f32;
+  if (!is_sum || !guard_of_low(code(i).a)) return {};
+  return code(i).a;
+}
+
+bool TeamKernel::is_by_words(const Reduction& reduction) const {
+  const Instruction& reduce = code(reduction.number());
+  return staged_ && is_quick(reduction) && reduction.takes_any_zero() && reduce.reduce == ReduceOp::max &&
+         held_.contains(reduce.a) && !is_in_stage(reduce.a) && !is_best_of_pairs(reduction);
+}
+
 std::size_t TeamKernel::bytes_under_way() const {
   std::size_t bytes = 0;
   for (const int i : writer_.vector_inputs_by_row(computed_[0])) {
@@ -252,9 +288,18 @@ TeamKernel::Shortcuts TeamKernel::shortcuts_of(int phase) const {
     conditions.insert(fmt::format("(BITS({}) & 0x7fffffffu) >= {}", ProgramWriter::name(row), word));
   };
   for (const int i : computed) {
-    if (const std::optional<int> guard = guard_of_low(i)) {
+    if (const std::optional<std::string> mild = condition_of_mild(i)) {
+      conditions.insert(*mild);
+      result.of.mild.insert(i);
+    } else if (const std::optional<int> guard = guard_of_low(i)) {
       conditions.insert(fmt::format("{} != 0", ProgramWriter::name(*guard)));
-      result.low.insert(i);
+      result.of.low.insert(i);
+    }
+    if (const std::optional<int> exponential = exponential_of_share(i)) {
+      if (const std::optional<std::string> mild = condition_of_mild(*exponential)) {
+        conditions.insert(*mild);
+        result.of.shares.insert(i);
+      }
     }
     if (code(i).type != ComputeType::f32 || writer_.rounding_of(i) != Rounding::flushed) continue;
     // Lemma: x - w, |w| >= 2^-40, is zero or at least 2^-64, whatever x is: both are multiples of that, or x is below
@@ -267,7 +312,7 @@ TeamKernel::Shortcuts TeamKernel::shortcuts_of(int phase) const {
       is_at_least(code(i).b, "0x21800000u");
     }
     is_at_least(code(difference).b, "0x2b800000u");
-    result.not_tiny.insert(i);
+    result.of.not_tiny.insert(i);
   }
   for (const std::string& condition : conditions) {
     result.condition += (result.condition.empty() ? "" : " && ") + condition;
@@ -283,7 +328,7 @@ void TeamKernel::choose_team() {
   // What waits for a sum takes shared memory, by which Vulkan decides how many workgroups run at once; more neighbours
   // at once pay where an element takes long.
   constexpr std::size_t kCostly = 24;  // instructions
-  const bool by_fours = !is_for_few_threads() && !held_.empty() && program_.code.size() <= kCostly;
+  const bool by_fours = !limits_.copies_to_shared && !held_.empty() && program_.code.size() <= kCostly;
   if (space_.rows < space_.shape.rank() && limits_.threads == 4 * kLanes) {
     const std::int64_t short_row = kLongestPerLane * kLanes / 4;
     if (length <= short_row) {
@@ -297,7 +342,8 @@ void TeamKernel::choose_team() {
       }
     } else {
       const int team = team_for((length + kLongestPerLane - 1) / kLongestPerLane, limits_.threads);
-      if (fits_staged(std::max(team, kLanes)) && writer_.choose_vectors(by_fours ? 4 : 8, false, 32)) {
+      if (fits_staged(std::max(team, kLanes)) &&
+          writer_.choose_vectors(by_fours && !is_for_few_threads() ? 4 : 8, false, 32)) {
         width_ = writer_.width();
         if (width_ == 8 && is_for_few_threads()) {
           limits_.threads = kThreadsOfWords16;

@@ -94,6 +94,14 @@ void TeamKernel::write_best_of_pairs(const Reduction& reduction) {
   const int n = reduction.number();
   const int held = code(n).a;
   const char* better = code(n).reduce == ReduceOp::max ? "LARGER_BF16_PAIR" : "SMALLER_BF16_PAIR";
+  if (staged_ && has_low(n)) {
+    lines_.add("UINT worst{} = held{}[0];", n, held);
+    lines_.add("UNROLL");
+    lines_.add("for (int x = 1; x < {0}; x++) worst{1} = SMALLER_BF16_PAIR(worst{1}, held{2}[x]);", steps_ * width_ / 2,
+               n, held);
+    lines_.add("float lowest{0} = SMALLER(FROM_BITS(worst{0} << 16), FROM_BITS(worst{0} & 0xffff0000u));", n);
+    lowest_.insert(n);
+  }
   lines_.add("UINT best{} = held{}[0];", n, held);
   lines_.add("UNROLL");
   lines_.add("for (int x = 1; x < {0}; x++) best{1} = {2}(best{1}, held{3}[x]);", steps_ * width_ / 2, n, better, held);

@@ -89,6 +89,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) readonly restrict 
 #define STORE4_U16(a, i, words4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_U16(words4, 0), JOINED_U16(words4, 2));
 #define STORE8_U16(a, i, words8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_U16(words8, 0), JOINED_U16(words8, 2), JOINED_U16(words8, 4), JOINED_U16(words8, 6));
 #define STORE4_BF16(a, i, floats4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_BF16(floats4, 0), JOINED_BF16(floats4, 2));
+#define STORE4_SURE_BF16(a, i, floats4) STORE4_BF16(a, i, floats4)
+#define STORE8_SURE_BF16(a, i, floats8) STORE8_BF16(a, i, floats8)
 #define STORE8_BF16(a, i, floats8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_BF16(floats8, 0), JOINED_BF16(floats8, 2), JOINED_BF16(floats8, 4), JOINED_BF16(floats8, 6));
 #define READ4(s, i, array4, j) { int from = i; array4[j] = s[from]; array4[(j) + 1] = s[from + 1]; array4[(j) + 2] = s[from + 2]; array4[(j) + 3] = s[from + 3]; }
 #define WRITE4(s, i, array4, j) { int to4 = i; s[to4] = array4[j]; s[to4 + 1] = array4[(j) + 1]; s[to4 + 2] = array4[(j) + 2]; s[to4 + 3] = array4[(j) + 3]; }

@@ -47,6 +47,7 @@ float quick_smaller(float x, float y) {
 inline constexpr const char* kHastyFloats = R"(#define HASTY_BF16(x) hasty_signed(flushed(x, 0x00808000u))
 #define HASTY_NEAREST_BF16(x) hasty_signed(x)
 #define HASTY_SHARE_BF16(x) hasty_value(flushed(x, 0x00808000u))
+#define HASTY_NUMBER_BF16(x) hasty_value(x)
 #define JOINED_UPPER(floats2, j) ((floatBitsToUint(floats2[j]) >> 16) | (floatBitsToUint(floats2[j + 1]) & 0xffff0000u))
 #define STORE4_ROUNDED(a, i, floats4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_UPPER(floats4, 0), JOINED_UPPER(floats4, 2));
 #define STORE8_ROUNDED(a, i, floats8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_UPPER(floats8, 0), JOINED_UPPER(floats8, 2), JOINED_UPPER(floats8, 4), JOINED_UPPER(floats8, 6));
@@ -99,6 +100,8 @@ inline constexpr const char* kQuickHalves = R"(#define DECODE_F16(word) quick_ha
 #define JOINED_F16(floats2, j) half_words(vec4(floats2[j], floats2[j + 1], 0.0, 0.0), vec4(0.0)).x
 #define STORE4_F16(a, i, floats4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = half_words(vec4(floats4[0], floats4[1], floats4[2], floats4[3]), vec4(0.0)).xy;
 #define STORE8_F16(a, i, floats8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = half_words(vec4(floats8[0], floats8[1], floats8[2], floats8[3]), vec4(floats8[4], floats8[5], floats8[6], floats8[7]));
+#define STORE4_SURE_F16(a, i, floats4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(PACK_HALVES(vec2(floats4[0], floats4[1])), PACK_HALVES(vec2(floats4[2], floats4[3])));
+#define STORE8_SURE_F16(a, i, floats8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(PACK_HALVES(vec2(floats8[0], floats8[1])), PACK_HALVES(vec2(floats8[2], floats8[3])), PACK_HALVES(vec2(floats8[4], floats8[5])), PACK_HALVES(vec2(floats8[6], floats8[7])));
 float quick_half(uint word) {
   float result = FIRST_HALF(word);
   return result == result ? result : uintBitsToFloat(0x7fc00000u);
@@ -146,6 +149,8 @@ uint half_word(float x) {
 inline constexpr const char* kPlainHalfPairs =
     R"(#define JOINED_F16(floats2, j) (ENCODE_F16(floats2[j]) | (ENCODE_F16(floats2[j + 1]) << 16))
 #define STORE4_F16(a, i, floats4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_F16(floats4, 0), JOINED_F16(floats4, 2));
+#define STORE4_SURE_F16(a, i, floats4) STORE4_F16(a, i, floats4)
+#define STORE8_SURE_F16(a, i, floats8) STORE8_F16(a, i, floats8)
 #define STORE8_F16(a, i, floats8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_F16(floats8, 0), JOINED_F16(floats8, 2), JOINED_F16(floats8, 4), JOINED_F16(floats8, 6));
 )";
 
