@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "server/job.h"
+#include "server/language.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -19,8 +20,7 @@ std::string event(const Json& json) {
 
 }  // namespace
 
-std::shared_ptr<LanguageService::Job> LanguageService::begin(HttpServer& server, const Request& given,
-                                                             const Json& asked, bool chat) {
+std::shared_ptr<Job> LanguageService::begin(HttpServer& server, const Request& given, const Json& asked, bool chat) {
   const auto job = std::make_shared<Job>(active_, served_.most_requests);
   job->chat = chat;
   job->check_time = given.check_time;

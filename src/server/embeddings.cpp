@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/base64.h"
+#include "server/job.h"
 #include "server/language.h"
 
 namespace lockstep {

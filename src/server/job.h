@@ -9,7 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "server/language.h"
+#include "server/answer.h"
+#include "server/completion_request.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -37,7 +38,7 @@ class Place {
   std::atomic<int>& count_;
 };
 
-struct LanguageService::Job {
+struct Job {
   Job(std::atomic<int>& count, int most) : place(count, most) {}
 
   Place place;

@@ -24,6 +24,8 @@ namespace lockstep {
 inline namespace v0 {
 namespace server {
 
+struct Job;
+
 struct ServedLanguageModel {
   std::unique_ptr<models::LanguageModel> model;  ///< an encoder gives embeddings alone
   text::Tokenizer tokenizer;
@@ -49,8 +51,6 @@ class LanguageService {
   void add_to(HttpServer& server);
 
  private:
-  struct Job;
-
   std::shared_ptr<Job> begin(HttpServer& server, const Request& given, const Json& asked, bool chat);
   static Response streamed(std::function<void(const Write&)> work);
   Response complete(HttpServer& server, const Request& request, bool chat);

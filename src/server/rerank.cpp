@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "server/job.h"
 #include "server/language.h"
 
 namespace lockstep {

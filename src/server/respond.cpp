@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "server/job.h"
+#include "server/language.h"
 #include "server/responses.h"
 
 namespace lockstep {
