@@ -147,14 +147,6 @@ TEST(LanguageService, AnswersAreJsonWhereThatIsAsked) {
   EXPECT_TRUE(any.at("choices").at(0).at("text").get<std::string>().starts_with("{")) << any;
 }
 
-// A template that writes calls as Qwen's does.
-constexpr const char* kToolTemplate =
-    "{% for t in tools or [] %}{{ t | tojson }}\n{% endfor %}{% for m in messages %}{{ m.content }}{% for c in "
-    "m.tool_calls or [] %}"
-    "<tool_call>\n{\"name\": {{ c.function.name | tojson }}, \"arguments\": {{ c.function.arguments | tojson "
-    "}}}\n</tool_call>"
-    "{% endfor %}{% endfor %}";
-
 // Its conversations are written by a template that looks at more than the messages.
 TEST(LanguageService, TemplatesReadWhatARequestSays) {
   LOCKSTEP_REQUIRE_DATA(stories());

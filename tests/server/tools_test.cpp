@@ -328,6 +328,14 @@ TEST(Tools, SaysWhatIsWrong) {
   EXPECT_THROW(tool_grammar(pattern, choice, kHermes), FormatError);
 }
 
+// A template that writes calls as Qwen's does.
+constexpr const char* kToolTemplate =
+    "{% for t in tools or [] %}{{ t | tojson }}\n{% endfor %}{% for m in messages %}{{ m.content }}{% for c in "
+    "m.tool_calls or [] %}"
+    "<tool_call>\n{\"name\": {{ c.function.name | tojson }}, \"arguments\": {{ c.function.arguments | tojson "
+    "}}}\n</tool_call>"
+    "{% endfor %}{% endfor %}";
+
 TEST(LanguageService, CallsFunctions) {
   LOCKSTEP_REQUIRE_DATA(stories());
   LanguageService service({.model = models::load_language_model(stories()),
