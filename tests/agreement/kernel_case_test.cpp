@@ -55,7 +55,7 @@ TEST(KernelCase, OfRandomGraphsIsComputedAgainOnEveryDevice) {
     }
     EXPECT_EQ(graph::case_text(work), graph::case_text(test::read_case(file)));
   }
-  EXPECT_GT(saved, 100);
+  EXPECT_GT(saved, enough_of(100));
 }
 
 // As quantised models multiply them.
