@@ -481,10 +481,6 @@ class SchemaConverter {
   std::map<std::string, std::string> references_;
 };
 
-}  // namespace
-
-namespace {
-
 SchemaJson parsed_schema(std::string_view schema) {
   SchemaJson json = SchemaJson::parse(schema, nullptr, false);
   if (json.is_discarded()) throw FormatError("JSON schema: it is no JSON");
