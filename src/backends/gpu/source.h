@@ -43,7 +43,7 @@
 //                            normal; CANONICAL_BF16_PAIR(w) with our NaN, too
 //   LARGER_BF16_PAIR(a, b) SMALLER_BF16_PAIR(a, b)  LARGER and SMALLER of both
 //   NEAR_OTHER(x, m)         x (float) of the thread whose number differs in bit m, below 32; all threads call it
-//   LARGEST_OF_4(x)          the largest UINT of 4 threads whose numbers begin at a multiple of 4
+//   LARGEST_OF_4(x)          the largest UINT of 4 threads whose numbers begin at a multiple of 4; LARGEST_OF_32(x)
 //   SUM_OF_2(x)              the sum of int of 2 threads; all threads of 32 call these two, which are for
 //                            KernelText::copies: CUDA alone
 //   RECIPROCAL(x)            1 / x of a float, rounded to the nearest; for KernelText::copies, too
@@ -110,6 +110,7 @@ struct KernelText {
   bool byte_products = false;    ///< needs cuda/byte_products.h: RenderLimits::byte_products
   bool byte_fragments = false;   ///< needs that and more of it: RenderLimits::byte_fragments
   bool warpgroup_bytes = false;  ///< needs that and cuda/warpgroup_bytes.cpp: RenderLimits::integer_tiles
+  bool warpgroup_halves = false;  ///< needs that and cuda/warpgroup_halves.cpp
   bool byte_matrices = false;    ///< multiplies cooperative matrices: Arithmetic::byte_matrices
 };
 /// Bytes of the shared arrays.

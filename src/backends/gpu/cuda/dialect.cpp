@@ -9,6 +9,7 @@
 #include "backends/gpu/cuda/byte_products.h"
 #include "backends/gpu/cuda/integer_tiles.h"
 #include "backends/gpu/cuda/warpgroup_bytes.h"
+#include "backends/gpu/cuda/warpgroup_halves.h"
 #include "backends/gpu/texts.h"
 
 namespace lockstep {
@@ -271,6 +272,7 @@ FUNCTION UINT largest_of_4(UINT x) {
   x = max(x, __shfl_xor_sync(0xffffffffu, x, 1));
   return max(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
+#define LARGEST_OF_32(x) __reduce_max_sync(0xffffffffu, x)
 #define SUM_OF_2(x) ((x) + __shfl_xor_sync(0xffffffffu, x, 1))
 #define LOAD4_U32_AGAIN(a, i, words4) { uint4 v = *(const uint4*)((const UINT*)(a) + (i)); words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }
 #define COPIES_BEGUN() asm volatile("cp.async.commit_group;" ::: "memory")
@@ -315,13 +317,13 @@ std::string cuda_source(const KernelText& kernel) {
                                  : fmt::format("{}, {}", kernel.threads, kernel.groups_per_unit);
   const std::string functions = kernel.functions + (kernel.attention_tiles ? attention_tiles_text() : "");
   return fmt::format(
-      "{}{}{}{}{}{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
+      "{}{}{}{}{}{}{}struct Parameters {{ unsigned int words[{}]; }};\n{}{}"
       "extern \"C\" __global__ void __launch_bounds__({}) {}(const Parameters parameters) {{\n{}{}{}}}\n",
       kPrelude, kernel.copies ? kCopies : "", kernel.integer_tiles ? kIntegerTilesText : "",
       kernel.byte_products || kernel.byte_fragments ? kByteProductsText : "",
       kernel.byte_fragments ? kByteFragmentsText : "", kernel.warpgroup_bytes ? kWarpgroupBytesText : "",
-      std::max(kernel.words, 1), needed_functions(functions + kernel.body), functions, bounds, kEntry, shared, begin,
-      kernel.body);
+      kernel.warpgroup_halves ? kWarpgroupHalvesText : "", std::max(kernel.words, 1),
+      needed_functions(functions + kernel.body), functions, bounds, kEntry, shared, begin, kernel.body);
 }
 
 }  // namespace gpu

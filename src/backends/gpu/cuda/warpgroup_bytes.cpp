@@ -13,7 +13,7 @@ namespace gpu {
 // thread's where no other thread's are; whose turn it is adds its piece.
 //
 // The kernel defines what it takes from a column's blocks: codes of four neighbours at this thread's place and 16 on,
-// and numbers of the block. kKinds: floats of a row's block, its scale and, where HAS_OFFSET, the sum of its codes.
+// and numbers of the block. Behind codes, rows have their blocks' scales and, where HAS_OFFSET, sums of codes.
 const char* const kWarpgroupBytesText = R"(
 FUNCTION void piece_codes(int block, const UINT* piece, UINT& low, UINT& high);
 FUNCTION float piece_scale(int block, const UINT* piece);
@@ -57,11 +57,12 @@ FUNCTION void bytes_barrier_wait(UINT barrier, int parity) {
       : "memory");
 }
 
-template <int ROWS, int COLUMN_GROUPS, int PARTS, int SLOTS, int PIECE_BYTES, int STRIDE, bool HAS_FACTOR, bool HAS_OFFSET>
+// ROW_BYTES: of a piece of a tile's rows.
+template <int ROWS, int COLUMN_GROUPS, int PARTS, int SLOTS, int PIECE_BYTES, int STRIDE, bool HAS_FACTOR, bool HAS_OFFSET,
+          int ROW_BYTES = ROWS * (HAS_OFFSET ? 320 : 288)>
 struct WarpgroupBytes {
-  static constexpr int kKinds = HAS_OFFSET ? 2 : 1;
   static constexpr int kColumns = 64 * COLUMN_GROUPS;
-  static constexpr int kRowBytes = ROWS * (256 + 32 * kKinds);  // of a slot
+  static constexpr int kRowBytes = (ROW_BYTES + 1023) / 1024 * 1024;  // of a slot
   static constexpr int kWeightBytes = kColumns * STRIDE;
   static constexpr int kOwn = ROWS / 2;  // sums of a thread
   static constexpr bool kHasRegisters = ROWS > 64;  // for what was read last
@@ -130,11 +131,11 @@ struct WarpgroupBytes {
   __device__ __forceinline__ void copy_rows(int to, ULONG from) {
     const UINT barrier = full + 8 * to;
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(kRowBytes) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(ROW_BYTES) : "memory");
     asm volatile(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
             base + UINT(to * kRowBytes)),
-        "l"(from), "r"(kRowBytes), "r"(barrier)
+        "l"(from), "r"(ROW_BYTES), "r"(barrier)
         : "memory");
   }
   // Until the slot is free again.

@@ -18,10 +18,15 @@ namespace {
 
 constexpr int kWarpgroup = 128;
 constexpr int kGroupColumns = 64;  ///< of weights, of a warpgroup
+// Bits of rows' scales that tensor cores may multiply, if they are not zero: from 2^-60 on, below 2^30.
+constexpr std::uint32_t kLeastScale = 67u << 23;
+constexpr std::uint32_t kScaleEnd = 157u << 23;
 
-/// Rows of a tile, groups of 64 columns, warpgroups that share a group's k.
+/// Rows of a tile, groups of 64 columns, warpgroups that share a group's k; whether codes are multiplied as f16, which
+/// is for encodings with offsets and one scale for 256 (cuda/warpgroup_halves.cpp).
 struct WarpgroupForm {
   int rows, column_groups, parts;
+  bool halves = false;
   int slots = 0;
 
   int columns() const { return column_groups * kGroupColumns; }
@@ -34,7 +39,7 @@ struct WarpgroupForm {
   int summing_registers() const { return summing() == 4 ? 112 : summing() == 3 ? 160 : 232; }
 };
 constexpr WarpgroupForm kWarpgroupForms[] = {{64, 4, 1}, {64, 3, 1}, {128, 2, 1}, {64, 2, 2},
-                                             {64, 1, 4}, {32, 2, 2}, {32, 1, 4}};
+                                             {64, 1, 4}, {32, 2, 2}, {32, 1, 4},  {64, 2, 1, true}};
 
 bool is_read_in_place(Encoding encoding) {
   return encoding == Encoding::q4_0 || encoding == Encoding::q4_1 || encoding == Encoding::q8_0 ||
@@ -52,7 +57,7 @@ class Q8Warpgroups : TiledProduct {
   bool has_form() const { return form_.slots > 0; }
 
   Rendered render() const {
-    const std::int64_t row_bytes = row_bytes_of_piece() * pieces_;
+    const std::int64_t row_bytes = row_bytes_of_piece(form_) * pieces_;
     return render_parts(form_.rows, row_bytes, [&](Rendered& rendered, std::int64_t first, std::int64_t count) {
       rendered.launches.push_back(round_rows(first, count));
       rendered.launches.push_back(multiply(first, count));
@@ -61,11 +66,15 @@ class Q8Warpgroups : TiledProduct {
 
  private:
   int kinds() const { return weights_.has_offset ? 2 : 1; }  ///< floats of a row's block
-  std::int64_t row_bytes_of_piece() const { return kBlock + 4 * kinds() * kQ8BlocksOfSum; }
+  std::int64_t row_bytes_of_piece(const WarpgroupForm& form) const {
+    constexpr int kMark = 4;
+    return form.halves ? 2 * kBlock + 16 * kQ8BlocksOfSum + kMark : kBlock + 4 * kinds() * kQ8BlocksOfSum;
+  }
   /// Of a column's piece in shared memory: neighbours lie an odd number of 16 bytes apart.
   int stride() const { return (piece_.bytes() / 16 | 1) * 16; }
   std::int64_t slot_bytes(const WarpgroupForm& form) const {
-    return form.rows * row_bytes_of_piece() + std::int64_t{form.columns()} * stride();
+    constexpr std::int64_t kSwizzled = 1024;  // bytes: slots begin at multiples
+    return over(form.rows * row_bytes_of_piece(form), kSwizzled) * kSwizzled + std::int64_t{form.columns()} * stride();
   }
   std::int64_t shared_bytes(const WarpgroupForm& form, int slots) const {
     return 1024 + slots * (slot_bytes(form) + 16) + std::int64_t{form.columns()} * form.rows * 4;
@@ -75,14 +84,18 @@ class Q8Warpgroups : TiledProduct {
   // some to take a column's block apart; or to read, from the second-level cache. A tile's first pieces are waited for.
   double cost_of(const WarpgroupForm& form, std::int64_t tiles) const {
     constexpr double kBeginning = 6000;
-    const double multiplied = form.column_groups * (1.5 * form.rows + 30);
-    const double read = (form.rows * 36 + form.columns() * piece_.bytes() / kQ8BlocksOfSum) / 40.0;
+    // With offsets a block has seven instructions, or tensor cores take as long as five.
+    constexpr double kHalves = 155;
+    const double bytes = (1.5 * form.rows + 30) * (weights_.has_offset ? 2 : 1);
+    const double multiplied = form.column_groups * (form.halves ? kHalves : bytes);
+    const double read = (form.rows * (form.halves ? 80 : 36) + form.columns() * piece_.bytes() / kQ8BlocksOfSum) / 40.0;
     const auto length = static_cast<double>(pieces_ * kQ8BlocksOfSum);
     return static_cast<double>(over(tiles, limits_.units)) * (length * std::max(multiplied, read) + kBeginning);
   }
   void choose_form() {
     double least = std::numeric_limits<double>::infinity();
     for (WarpgroupForm form : kWarpgroupForms) {
+      if (form.halves && (!weights_.has_offset || info_of(weights_.encoding).elements != kBlock)) continue;
       for (form.slots = 6; form.slots > 0; --form.slots) {
         if (shared_bytes(form, form.slots) <= static_cast<std::int64_t>(limits_.shared_bytes)) break;
       }
@@ -130,16 +143,21 @@ class Q8Warpgroups : TiledProduct {
     lines.add("FLOAT scale = q8_scale(largest);");
     lines.add("FLOAT inverse = FROM_BITS(0u);");
     lines.add("if (scale > FROM_BITS(0u)) inverse = RECIPROCAL(scale);");
-    lines.add("UINT code[2];");
+    lines.add("UINT code[{}];", form_.halves ? 4 : 2);
     lines.add("int sum = 0;");
     lines.add("UNROLL");
     lines.open("for (int w = 0; w < 2; w++) {{");
-    lines.add("code[w] = 0u;");
+    if (!form_.halves) lines.add("code[w] = 0u;");
     lines.add("UNROLL");
     lines.open("for (int i = 0; i < 4; i++) {{");
     lines.add("int one = q8_code(x[4 * w + i], inverse);");
     lines.add("sum += one;");
-    lines.add("code[w] = code[w] | (UINT(one) & 255u) << UINT(8 * i);");
+    if (form_.halves) {
+      lines.add("UINT word = ENCODE_F16(float(one)) << UINT(16 * (i & 1));");
+      lines.add("code[i / 2 * 2 + w] = SELECT((i & 1) == 0, word, code[i / 2 * 2 + w] | word);");
+    } else {
+      lines.add("code[w] = code[w] | (UINT(one) & 255u) << UINT(8 * i);");
+    }
     lines.close();
     lines.close();
     if (kinds() == 2) {
@@ -147,8 +165,7 @@ class Q8Warpgroups : TiledProduct {
       lines.add("sum += int(NEAR_OTHER(float(sum), 2));");
     }
     lines.open("if (row >= count) {{");
-    lines.add("code[0] = 0u;");
-    lines.add("code[1] = 0u;");
+    for (int i = 0; i < (form_.halves ? 4 : 2); ++i) lines.add("code[{}] = 0u;", i);
     lines.add("scale = FROM_BITS(0u);");
     lines.add("sum = 0;");
     lines.close();
@@ -156,7 +173,23 @@ class Q8Warpgroups : TiledProduct {
     lines.add("int in_tile = row & {};", form_.rows - 1);
     lines.add("int of_piece = block & {};", kQ8BlocksOfSum - 1);
     lines.add("MEMORY to = scratch + ULONG((block / {} * row_tiles + tile) * {}) * ULONG(4);", kQ8BlocksOfSum,
-              form_.rows * row_bytes_of_piece() / 4);
+              form_.rows * row_bytes_of_piece(form_) / 4);
+    if (form_.halves) {
+      store_halves(lines);
+    } else {
+      store_bytes(lines);
+    }
+    lines.close();
+    Launch result;
+    result.text.body = lines.take();
+    result.text.threads = threads;
+    result.text.copies = true;  // for what threads of a block do together
+    result.groups = limits_.groups_for(over(all, threads));
+    words.move_to(result);
+    return result;
+  }
+  // What a thread of four has rounded of a block.
+  void store_bytes(Lines& lines) const {
     lines.add("int at = (of_piece / 4 * {} + in_tile) * 32 + (of_piece % 4 * 2 + quarter / 2 ^ in_tile & 7) * 4;",
               form_.rows);
     lines.add("at += (quarter & 1) * 2;");
@@ -171,14 +204,30 @@ class Q8Warpgroups : TiledProduct {
     lines.add("STORE_U32(to, place, BITS(scale));");
     if (kinds() == 2) lines.add("STORE_U32(to, place + {}, BITS(float(sum)));", kQ8BlocksOfSum * form_.rows);
     lines.close();
+  }
+  // Codes as f16, the first and the second two of four apart, as left operands are converted. The parts of a scale are
+  // positive; of one that tensor cores cannot multiply one part is the scale, which marks the row's piece.
+  void store_halves(Lines& lines) const {
+    lines.add("int eighth = of_piece % 2 * 4 + quarter / 2 * 2;");
+    lines.add("UNROLL");
+    lines.open("for (int w = 0; w < 4; w++) {{");
+    lines.add(
+        "int at = (of_piece / 2 * {} + in_tile) * 32 + ((eighth + w / 2) ^ (in_tile & 7)) * 4 + (quarter & 1) * 2;",
+        form_.rows);
+    lines.add("STORE_U32(to, at + w % 2, code[w]);");
     lines.close();
-    Launch result;
-    result.text.body = lines.take();
-    result.text.threads = threads;
-    result.text.copies = true;  // for what threads of a block do together
-    result.groups = limits_.groups_for(over(all, threads));
-    words.move_to(result);
-    return result;
+    lines.add("bool is_nothing = BITS(scale) == 0u;");
+    lines.add("bool fits = is_nothing || BITS(scale) - {0}u < {1}u - {0}u;", kLeastScale, kScaleEnd);
+    lines.add("UINT mark = LARGEST_OF_32(SELECT(fits, 0u, 1u));");
+    lines.open("if (quarter == 0) {{");
+    lines.add("float high = FROM_BITS(SELECT(is_nothing, 0u, BITS(scale) - 1u & 0xffffe000u));");
+    lines.add("int place = {} + (of_piece * {} + in_tile) * 4;", form_.rows * kBlock / 2, form_.rows);
+    lines.add("STORE_U32(to, place, SELECT(fits, BITS(high), BITS(scale)));");
+    lines.add("STORE_U32(to, place + 1, SELECT(fits, BITS(ADD_EXACT(scale, -high)), 0u));");
+    lines.add("STORE_U32(to, place + 2, BITS(float(sum & ~1)));");
+    lines.add("STORE_U32(to, place + 3, BITS(float(sum & 1)));");
+    lines.add("if (of_piece == 0) STORE_U32(to, {} + in_tile, mark);", form_.rows * (kBlock / 2 + 4 * kQ8BlocksOfSum));
+    lines.close();
   }
 
   // What the machine calls of a column's piece.
@@ -204,6 +253,15 @@ class Q8Warpgroups : TiledProduct {
     number("piece_factor", [&](int block) { return fmt::format("float({})", piece_.factor(block, 0)); });
     number("piece_offset", [&](int block) { return weights_.has_offset ? piece_.offset(block) : "0.0f"; });
     number("piece_share", [&](int block) { return fmt::format("float({})", piece_.share(block, 0)); });
+    if (form_.halves) {
+      // As q4_k and q5_k have them, of which shares are the negative.
+      lines.open("FUNCTION void piece_bytes(const UINT* piece, UINT (&factors)[2], UINT (&shares)[2]) {{");
+      lines.add("factors[0] = piece[1] & 0x3f3f3f3fu;");
+      lines.add("factors[1] = piece[3] & 0x0f0f0f0fu | piece[1] >> 2 & 0x30303030u;");
+      lines.add("shares[0] = piece[2] & 0x3f3f3f3fu;");
+      lines.add("shares[1] = piece[3] >> 4 & 0x0f0f0f0fu | piece[2] >> 2 & 0x30303030u;");
+      lines.close();
+    }
     return lines.take();
   }
 
@@ -236,7 +294,7 @@ class Q8Warpgroups : TiledProduct {
     lines.close();
     lines.open("if (THREAD == 0u) {{");
     lines.add("machine.copy_rows(machine.slot, scratch + ULONG(piece * row_tiles + tile_m) * ULONG({}));",
-              form_.rows * row_bytes_of_piece());
+              form_.rows * row_bytes_of_piece(form_));
     lines.close();
     lines.add("number++;");
     lines.add("machine.advance(1);");
@@ -271,7 +329,7 @@ class Q8Warpgroups : TiledProduct {
     lines.add("float partial[{}];", form_.rows / 2);
     lines.add("machine.multiply(partial, group);");
     lines.add("if (piece > 0 || tile != int(GROUP)) machine.take_turn(group, part);");
-    lines.add("machine.add(partial, group, piece == 0);");
+    lines.add("machine.add(partial, group, piece == 0{});", form_.halves ? ", piece + 1 == pieces" : "");
     lines.open("if (piece + 1 == pieces) {{");
     write_totals(lines, words, writer);
     lines.close();
@@ -354,8 +412,13 @@ class Q8Warpgroups : TiledProduct {
     lines.add("UINT column_bytes = {};", words.uint32(static_cast<std::uint32_t>(column_bytes_)));
     lines.add("{} begin_m = {};", index_, words.index(first, geometry_.wide));
     lines.add("{} size_n = {};", index_, words.index(geometry_.columns, geometry_.wide));
-    lines.add("WarpgroupBytes<{}, {}, {}, {}, {}, {}, {}, {}> machine;", form_.rows, form_.column_groups, form_.parts,
-              form_.slots, piece_.bytes(), stride(), weights_.has_factors, weights_.has_offset);
+    if (form_.halves) {
+      lines.add("WarpgroupHalves<{}, {}, {}, {}> machine;", form_.slots, piece_.bytes(), stride(),
+                form_.rows * row_bytes_of_piece(form_));
+    } else {
+      lines.add("WarpgroupBytes<{}, {}, {}, {}, {}, {}, {}, {}> machine;", form_.rows, form_.column_groups, form_.parts,
+                form_.slots, piece_.bytes(), stride(), weights_.has_factors, weights_.has_offset);
+    }
     lines.add("machine.start(machine_memory);");
     lines.open("if (THREAD < {}u) {{", kWarpgroup);
     // First of all: who copies gives registers back once its copies have arrived.
@@ -382,6 +445,7 @@ class Q8Warpgroups : TiledProduct {
     result.text.threads = form_.threads();
     result.text.byte_products = true;
     result.text.warpgroup_bytes = true;
+    result.text.warpgroup_halves = form_.halves;
     result.text.groups_per_unit = 1;
     result.text.shared.push_back(
         {ComputeType::i32, "machine_memory", static_cast<int>(over(shared_bytes(form_, form_.slots), 4))});

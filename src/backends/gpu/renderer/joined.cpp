@@ -68,7 +68,8 @@ bool are_alike(const KernelText& a, const KernelText& b) {
   return a.threads == b.threads && a.functions == b.functions && a.copies == b.copies &&
          a.integer_tiles == b.integer_tiles && a.attention_tiles == b.attention_tiles &&
          a.byte_products == b.byte_products && a.byte_fragments == b.byte_fragments &&
-         a.warpgroup_bytes == b.warpgroup_bytes && a.byte_matrices == b.byte_matrices;
+         a.warpgroup_bytes == b.warpgroup_bytes && a.warpgroup_halves == b.warpgroup_halves &&
+         a.byte_matrices == b.byte_matrices;
 }
 
 // Of one name are one array, as large as the largest.
