@@ -189,8 +189,9 @@ TEST(GpuRender, CodesOfManyRowsAreMultipliedByWarpgroupsWhereTheDeviceHasThem) {
   struct Case {
     std::int64_t rows, columns, length;
   };
+  constexpr Case kCases[] = {{64, 4096, 4096}, {33, 14336, 256}, {2048, 4096, 14336}, {2048, 14336, 256}};
   for (const Encoding encoding : {Encoding::q4_0, Encoding::q4_1, Encoding::q8_0, Encoding::q4_k, Encoding::q5_k}) {
-    for (const Case& c : {Case{64, 4096, 4096}, Case{33, 14336, 256}, Case{2048, 4096, 14336}}) {
+    for (const Case& c : kCases) {
       SCOPED_TRACE(std::string(info_of(encoding).name) + " " + std::to_string(c.rows));
       const Launch launch = launch_of(c.rows, c.columns, c.length, encoding);
       EXPECT_TRUE(launch.text.warpgroup_bytes);

@@ -332,28 +332,36 @@ TEST(Q8Numerics, ManyRowsByWarpgroupsAreTheRowsOfAFew) {
   }
 }
 
-// Rows whose scales tensor cores multiply, and rows with others, down to the smallest and up to no number.
+// Rows whose scales tensor cores multiply, some with large sums of codes, and rows with others, down to the smallest
+// and up to no number.
 TEST(Q8Numerics, ManyRowsOfAnyScaleAreTheRowsOfAFew) {
-  constexpr std::int64_t kRows = 64, kLength = 768;
+  constexpr std::int64_t kLength = 768;
   for (const Device device : cuda_devices()) {
     for (const Encoding encoding : {Encoding::q4_1, Encoding::q4_k, Encoding::q5_k}) {
       SCOPED_TRACE(std::string(info_of(encoding).name));
       for (const bool special : {false, true}) {
         const Tensor weight = random_packed({9000, kLength}, encoding, 2, device, special);
-        std::vector<float> values = random_tensor({kRows, kLength}, DType::f32, 1).to_vector<float>();
-        // Of the second piece one block of some rows; the third has none. 2^-60 and 2^30 are in the scales' midst.
-        const float sizes[] = {0.0f, 1e-37f, 1e-25f, 2e-16f, 1e-16f,    1e-15f,
-                               1e9f, 1e11f,  3e11f,  1e30f,  kInfinity, std::nanf("")};
-        for (std::size_t i = 0; i < std::size(sizes); ++i) {
-          for (std::size_t k = 256; k < 288; ++k) values[(5 * i + 2) * kLength + 32 * (i % 8) + k] *= sizes[i];
-        }
-        for (const std::size_t used : {std::size_t{64}, std::size_t{20}}) {
-          std::vector<float> some = values;
-          std::fill(some.begin() + static_cast<std::ptrdiff_t>(used * kLength), some.end(), 0.5f);
-          const Tensor x = Tensor::from(some, {kRows, kLength}, device);
-          const Tensor all = q8([&] { return linear(x, weight).eval(); });
-          for (std::int64_t row = 0; row < kRows; row += 8) {
-            EXPECT_BITS_EQ(q8([&] { return linear(x.narrow(0, row, 8), weight); }), all.narrow(0, row, 8));
+        // Tiles of two groups of columns, and of three.
+        for (const std::size_t rows : {std::size_t{64}, std::size_t{128}}) {
+          const Shape shape{static_cast<std::int64_t>(rows), kLength};
+          std::vector<float> values = random_tensor(shape, DType::f32, 1).to_vector<float>();
+          for (std::size_t i = 0; i < rows; i += 3) {
+            for (std::size_t k = 0; k < 256; ++k) values[i * kLength + k] += 8.0f;
+          }
+          // Of the second piece one block of some rows; the third has none. 2^-60 and 2^30 are in the scales' midst.
+          const float sizes[] = {0.0f, 1e-37f, 1e-25f, 2e-16f, 1e-16f,    1e-15f,
+                                 1e9f, 1e11f,  3e11f,  1e30f,  kInfinity, std::nanf("")};
+          for (std::size_t i = 0; i < std::size(sizes); ++i) {
+            for (std::size_t k = 256; k < 288; ++k) values[(5 * i + 2) * kLength + 32 * (i % 8) + k] *= sizes[i];
+          }
+          for (const std::size_t used : {rows, std::size_t{20}}) {
+            std::vector<float> some = values;
+            std::fill(some.begin() + static_cast<std::ptrdiff_t>(used * kLength), some.end(), 0.5f);
+            const Tensor x = Tensor::from(some, shape, device);
+            const Tensor all = q8([&] { return linear(x, weight).eval(); });
+            for (std::int64_t row = 0; row < shape[0]; row += 8) {
+              EXPECT_BITS_EQ(q8([&] { return linear(x.narrow(0, row, 8), weight); }), all.narrow(0, row, 8));
+            }
           }
         }
       }

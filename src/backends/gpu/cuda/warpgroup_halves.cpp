@@ -16,8 +16,8 @@ namespace gpu {
 // what they are.
 //
 // It is for encodings whose 256 have one scale and one offset, and for each block of 32 a factor and a share of a byte.
-// While threads add the products of one kind, the next ones of the other are made. Tensor cores take as long for 32
-// rows as for 64.
+// Products of offsets and shares take the registers of a block's sums; while they are made, threads convert the next
+// block's codes, and other warpgroups add. Tensor cores take as long for 32 rows as for 64.
 const char* const kWarpgroupHalvesText = R"(
 FUNCTION void piece_bytes(const UINT* piece, UINT (&factors)[2], UINT (&shares)[2]);
 #define HALVES_8(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
@@ -51,13 +51,14 @@ FUNCTION void stay(UINT (&x)[N]) {
   for (int i = 0; i < N; i++) asm volatile("" : "+r"(x[i]));
 }
 #define PRODUCTS_BEGUN() asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
-#define PRODUCTS_MADE_BUT(n) asm volatile("wgmma.wait_group.sync.aligned " #n ";" ::: "memory")
+#define PRODUCTS_MADE() asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory")
 
-template <int SLOTS, int PIECE_BYTES, int STRIDE, int ROW_BYTES>
-struct WarpgroupHalves : WarpgroupBytes<64, 2, 1, SLOTS, PIECE_BYTES, STRIDE, true, true, ROW_BYTES> {
+template <int COLUMN_GROUPS, int SLOTS, int PIECE_BYTES, int STRIDE, int ROW_BYTES>
+struct WarpgroupHalves : WarpgroupBytes<64, COLUMN_GROUPS, 1, SLOTS, PIECE_BYTES, STRIDE, true, true, ROW_BYTES> {
   static constexpr int kScalesAt = 64 * 512;  // of a piece's rows, behind their codes
   static constexpr int kMarksAt = kScalesAt + 64 * 128;
-  float whole[32];  // the totals
+  using Bytes = WarpgroupBytes<64, COLUMN_GROUPS, 1, SLOTS, PIECE_BYTES, STRIDE, true, true, ROW_BYTES>;
+  float whole[32] = {};  // totals, where there are registers
 
   // What a thread knows of its two columns.
   struct Columns {
@@ -106,7 +107,7 @@ struct WarpgroupHalves : WarpgroupBytes<64, 2, 1, SLOTS, PIECE_BYTES, STRIDE, tr
     }
   };
 
-  // In the loop below groups of products go by turns: sums of codes and products of scales, and those of offsets and shares.
+  // Groups of products, by turns: sums of codes and products of scales, and those of offsets and shares.
   __device__ __forceinline__ void begin_sums(float (&sum)[32], float (&scaled)[32], Columns& columns, UINT (&a)[8], int block,
                                              UINT rows) {
     const ULONG codes = ULONG(64u | 1u << 30) << 32 | ULONG((rows | 1u << 16) + UINT(block / 2 * 512 + block % 2 * 4));
@@ -145,7 +146,7 @@ struct WarpgroupHalves : WarpgroupBytes<64, 2, 1, SLOTS, PIECE_BYTES, STRIDE, tr
       columns.take_codes(block, own, codes);
       columns.convert(block, codes, a);
       begin_sums(sum, unused, columns, a, block, rows);
-      PRODUCTS_MADE_BUT(0);
+      PRODUCTS_MADE();
       stay(sum);
       stay(unused);
       UNROLL
@@ -175,36 +176,32 @@ struct WarpgroupHalves : WarpgroupBytes<64, 2, 1, SLOTS, PIECE_BYTES, STRIDE, tr
     if (__any_sync(0xffffffffu, (marks[0] | marks[32]) != 0)) {
       multiply_carefully(partial, column, own, rows);
     } else {
-      float sum[32], scaled[32], offset[32], shared[32];
-      UINT codes[2][4], a[2][8], share[4] = {0, 0, 0, 0};
+      float x[32], y[32];  // sums and products of scales, then products of offsets and those of shares
+      UINT codes[4], a[8], share[4] = {0, 0, 0, 0};
       Columns columns;
       columns.begin((const UINT*)(this->memory + this->weights_of(this->slot) + column * STRIDE), own);
-      columns.take_codes(0, own, codes[0]);
-      columns.take_codes(1, own, codes[1]);
-      columns.convert(0, codes[0], a[0]);
-      begin_sums(sum, scaled, columns, a[0], 0, rows);
-      begin_offsets(offset, shared, columns, share, 0, own, rows);
+      columns.take_codes(0, own, codes);
+      columns.convert(0, codes, a);
+      columns.take_codes(1, own, codes);
+      begin_sums(x, y, columns, a, 0, rows);
       UNROLL
       for (int block = 0; block < 8; block++) {
+        PRODUCTS_MADE();
+        stay(x);
+        stay(y);
+        stay(a);
+        UNROLL
+        for (int i = 0; i < 32; i++) partial[i] = FMA_EXACT(x[i], y[i], partial[i]);
+        begin_offsets(x, y, columns, share, block, own, rows);
+        if (block < 7) columns.convert(block + 1, codes, a);
         // Loads take long beside what tensor cores read: they begin a block ahead.
-        if (block < 7) columns.convert(block + 1, codes[block + 1 & 1], a[block + 1 & 1]);
-        if (block < 6) columns.take_codes(block + 2, own, codes[block & 1]);
-        PRODUCTS_MADE_BUT(1);
-        stay(sum);
-        stay(scaled);
+        if (block < 6) columns.take_codes(block + 2, own, codes);
+        PRODUCTS_MADE();
+        stay(x);
+        stay(y);
         UNROLL
-        for (int i = 0; i < 32; i++) partial[i] = FMA_EXACT(sum[i], scaled[i], partial[i]);
-        if (block < 7) {
-          begin_sums(sum, scaled, columns, a[block + 1 & 1], block + 1, rows);
-          PRODUCTS_MADE_BUT(1);
-        } else {
-          PRODUCTS_MADE_BUT(0);
-        }
-        stay(offset);
-        stay(shared);
-        UNROLL
-        for (int i = 0; i < 32; i++) partial[i] = FMA_EXACT(shared[i], offset[i], partial[i]);
-        if (block < 7) begin_offsets(offset, shared, columns, share, block + 1, own, rows);
+        for (int i = 0; i < 32; i++) partial[i] = FMA_EXACT(y[i], x[i], partial[i]);
+        if (block < 7) begin_sums(x, y, columns, a, block + 1, rows);
       }
     }
     __syncwarp();
@@ -212,13 +209,17 @@ struct WarpgroupHalves : WarpgroupBytes<64, 2, 1, SLOTS, PIECE_BYTES, STRIDE, tr
     this->advance(1);
   }
 
-  // Totals are in registers, until they are written.
+  // Totals of two warpgroups are in registers, until they are written. No partial sum is -0.
   __device__ __forceinline__ void add(const float (&partial)[32], int group, bool first, bool last) {
+    if (COLUMN_GROUPS > 2) return Bytes::add(partial, group, first);
     UNROLL
-    for (int i = 0; i < 32; i++) whole[i] = first ? partial[i] : whole[i] + partial[i];
+    for (int i = 0; i < 32; i++) whole[i] += partial[i];
+    if (!last) return;
     UNROLL
-    for (int j = 0; j < 8 && last; j++)
+    for (int j = 0; j < 8; j++)
       this->total(group, j) = make_float4(whole[4 * j], whole[4 * j + 1], whole[4 * j + 2], whole[4 * j + 3]);
+    UNROLL
+    for (int i = 0; i < 32; i++) whole[i] = 0.0f;
   }
 };
 )";
