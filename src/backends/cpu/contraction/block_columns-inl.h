@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "backends/cpu/contraction/packing-inl.h"
+#include "backends/cpu/contraction/q4_0_lanes-inl.h"
 #include "backends/cpu/contraction/q8_panel-inl.h"
 #include "backends/cpu/contraction/thin_args.h"
 #include "backends/cpu/contraction/tile-inl.h"
@@ -291,6 +292,10 @@ class BlockColumns {
     lanes_.panels = args.packed;
     lanes_.panel_bytes = args.packed_bytes;
     lanes_.soon_bytes = kLanes<float> * order::kQ8Block * form_.bytes() / form_.elements();
+#if HWY_TARGET == HWY_AVX3
+    if (args.encoding == Encoding::q4_0 && args.row_count == 1 && args.k % kBlock == 0)
+      neighbours_ = count_neighbours();
+#endif
   }
 
   /// Results of `count` columns from number `first` on, at most kThinBlockColumns, to args' results. False where they
@@ -347,6 +352,11 @@ class BlockColumns {
   bool multiply_blocks(std::int64_t part, std::int64_t column, std::int64_t block, std::int64_t blocks,
                        const float* row, float* sums) {
     constexpr int kN = kLanes<float>;
+#if HWY_TARGET == HWY_AVX3
+    // Whether all vectors' lanes follow each other in memory.
+    const std::int64_t item = (first_ + column) * whole_ + block, step = part * whole_;
+    if (item + (kThinBlockPieces - 1) * step + kN <= neighbours_ * whole_) return multiply_q4_0(item, step, row, sums);
+#endif
     const std::int64_t begin = blocks == 1 ? block : 0;
     for (int p = 0; p < kThinBlockPieces; ++p) {
       std::int64_t elements[kN];
@@ -374,8 +384,27 @@ class BlockColumns {
     return finite;
   }
 
+#if HWY_TARGET == HWY_AVX3
+  // Columns, from the first one on, that lie one after the other.
+  std::int64_t count_neighbours() const {
+    const std::int64_t end = args_.piece_end * kLanes<float>;
+    std::int64_t count = 1;
+    while (args_.piece_begin * kLanes<float> + count < end && address_[count] == address_[count - 1] + args_.k) ++count;
+    return count;
+  }
+
+  // Vectors of blocks of neighbours, from number `item` on, `step` from one vector to the next.
+  bool multiply_q4_0(std::int64_t item, std::int64_t step, const float* row, float* sums) {
+    const std::byte* const at = args_.blocks + (args_.first + address_[0]) / 32 * 18 + item * kQ4_0Bytes;
+    const std::ptrdiff_t bytes = step * kQ4_0Bytes;
+    for (int p = 0; p < kThinBlockPieces; ++p) pack_q4_0_lanes(at + p * bytes, args_.packed + p * kQ4_0Panel);
+    return multiply_q4_0_lanes(args_.packed, row, lanes_.stride, {at + kQ4_0Panel, bytes}, sums, lanes_.sums_stride);
+  }
+#endif
+
   const ThinArgs& args_;
   const Q8Form& form_;
+  std::int64_t neighbours_ = 0;
   std::int64_t whole_;  ///< blocks of a column
   const std::int64_t* address_;
   float* sums_;
