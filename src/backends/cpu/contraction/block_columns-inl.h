@@ -325,14 +325,15 @@ class BlockColumns {
     for (std::int64_t r = 0; r < args_.row_count; ++r) {
       const float* const of_whole = sums_ + r * row_sums();
       const float* const of_rest = rest + r * row_sums();
-      float* const to = args_.results + r * args_.results_stride + first;
-      for (std::int64_t c = 0; c < count; ++c) {
-        const std::int64_t own = c / part, number = c % part;
-        const float* const sums = of_whole + own * whole_sums + number * whole_;
-        const float last = has_rest ? of_rest[own * rest_sums + number] : 0;
-        float sum = whole_ == 0 ? last : sums[0];
-        for (std::int64_t b = 1; b < whole_; ++b) sum += sums[b];
-        to[c] = whole_ != 0 && has_rest ? sum + last : sum;
+      float* to = args_.results + r * args_.results_stride + first;
+      for (std::int64_t own = 0, left = count; left > 0; ++own, left -= part) {
+        const float* sums = of_whole + own * whole_sums;
+        for (std::int64_t number = 0; number < std::min(part, left); ++number, sums += whole_) {
+          const float last = has_rest ? of_rest[own * rest_sums + number] : 0;
+          float sum = whole_ == 0 ? last : sums[0];
+          for (std::int64_t b = 1; b < whole_; ++b) sum += sums[b];
+          *to++ = whole_ != 0 && has_rest ? sum + last : sum;
+        }
       }
     }
     return true;
@@ -414,12 +415,13 @@ class BlockColumns {
 
 // Whether columns have whole blocks alone, of an encoding that panels can be decoded from.
 inline bool has_whole_blocks(const ThinArgs& args) {
-  const std::int64_t elements = info_of(args.encoding).elements;
+  const std::int64_t elements = info_of(args.encoding).elements;  // a power of two
   if (!has_f32_panels(args.encoding) || args.k == 0 || args.k % elements != 0) return false;
+  std::int64_t all = 0;
   for (std::int64_t i = args.piece_begin * kLanes<float>; i < args.piece_end * kLanes<float>; ++i) {
-    if ((args.first + args.table->address[static_cast<std::size_t>(i)]) % elements != 0) return false;
+    all |= args.first + args.table->address[static_cast<std::size_t>(i)];
   }
-  return true;
+  return (all & (elements - 1)) == 0;
 }
 
 /// False where something must be decoded element by element.
