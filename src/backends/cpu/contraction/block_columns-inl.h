@@ -323,17 +323,10 @@ class BlockColumns {
       if (!multiply_blocks(part, item, whole_, 1, rows.rest(), rest + item)) return false;
     }
     for (std::int64_t r = 0; r < args_.row_count; ++r) {
-      const float* const of_whole = sums_ + r * row_sums();
-      const float* const of_rest = rest + r * row_sums();
       float* to = args_.results + r * args_.results_stride + first;
       for (std::int64_t own = 0, left = count; left > 0; ++own, left -= part) {
-        const float* sums = of_whole + own * whole_sums;
-        for (std::int64_t number = 0; number < std::min(part, left); ++number, sums += whole_) {
-          const float last = has_rest ? of_rest[own * rest_sums + number] : 0;
-          float sum = whole_ == 0 ? last : sums[0];
-          for (std::int64_t b = 1; b < whole_; ++b) sum += sums[b];
-          *to++ = whole_ != 0 && has_rest ? sum + last : sum;
-        }
+        const float* const of_rest = has_rest ? rest + r * row_sums() + own * rest_sums : nullptr;
+        to = add_blocks(sums_ + r * row_sums() + own * whole_sums, of_rest, std::min(part, left), to);
       }
     }
     return true;
@@ -346,6 +339,26 @@ class BlockColumns {
   std::int64_t row_sums() const { return thin_block_sums(args_.k, kLanes<float>); }
   static std::int64_t round_up(std::int64_t count) {
     return (count + kLanes<float> - 1) / kLanes<float> * kLanes<float>;
+  }
+
+  // The sums of `count` columns' whole blocks, and of what is left behind them if that is not null.
+  float* add_blocks(const float* sums, const float* rest, std::int64_t count, float* to) const {
+    const Tag<float> d;
+    std::int64_t c = 0;
+    // A vector of columns, because a column waits for each of its additions.
+    const auto columns = hn::Mul(hn::Iota(Q8D(), 0), hn::Set(Q8D(), static_cast<std::int32_t>(whole_)));
+    for (; rest == nullptr && c + kLanes<float> <= count; c += kLanes<float>, sums += kLanes<float> * whole_) {
+      auto sum = hn::GatherIndex(d, sums, columns);
+      for (std::int64_t b = 1; b < whole_; ++b) sum = hn::Add(sum, hn::GatherIndex(d, sums + b, columns));
+      hn::StoreU(sum, d, to + c);
+    }
+    for (; c < count; ++c, sums += whole_) {
+      const float last = rest != nullptr ? rest[c] : 0;
+      float sum = whole_ == 0 ? last : sums[0];
+      for (std::int64_t b = 1; b < whole_; ++b) sum += sums[b];
+      to[c] = whole_ != 0 && rest != nullptr ? sum + last : sum;
+    }
+    return to + count;
   }
 
   // Lanes begin with block `block` of a part's column `column`; each column has `blocks`, those behind the last are not
