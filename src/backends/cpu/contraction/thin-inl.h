@@ -33,6 +33,9 @@ inline ThinFunction thin_function() {
 
 #else
 
+// How many terms ahead of their use several rows' columns are asked for.
+constexpr std::int64_t kTermsAhead = 16;
+
 // kPieces pieces of every row, for one block of k.
 template <int kStride, bool kFlush, bool kMasked, int kRows, int kPieces>
 HWY_INLINE void thin_pieces(const ThinArgs& args, std::int64_t piece, std::int64_t k_begin, std::int64_t k_end) {
@@ -47,9 +50,15 @@ HWY_INLINE void thin_pieces(const ThinArgs& args, std::int64_t piece, std::int64
   const std::uint32_t* all_masks = kMasked ? table.masks.data() + piece : nullptr;
   const std::int64_t step = args.rows_stride;
   const float* row = args.rows + k_begin * step;
+  // Of a cached prompt's values lines come from memory, more of them than processors fetch by themselves.
+  const bool asks = kRows > 1 && kStride == 1 && !kMasked && !table.copy;
   for (std::int64_t k = k_begin; k < k_end; ++k, row += step) {
     const float* from = args.data + table.k_address[static_cast<std::size_t>(k)];
     const std::uint32_t* masks = nullptr;
+    if (asks && k + kTermsAhead < k_end) {
+      const float* const later = args.data + table.k_address[static_cast<std::size_t>(k + kTermsAhead)];
+      for (int p = 0; p < kPieces; p += 16 / kLanes<float>) __builtin_prefetch(later + address[p], 0, 3);
+    }
     if constexpr (kMasked) masks = all_masks + table.k_class[static_cast<std::size_t>(k)] * table.pieces();
     hn::Vec<Tag<float> > weight[kRows];
 #pragma GCC unroll 4
