@@ -200,10 +200,10 @@ template <int kRows> void thin_copied(const ThinArgs& args) {
 }
 
 // Floats of a cache line, and how far ahead of its use a column is asked for: a vector's columns are more streams, each
-// of them further apart, than processors of AVX2's time follow by themselves. Those with AVX-512 do, but ask for a page's
-// first lines too late: into the second cache, since the first has no room for lines of 16 columns that lie a power of two
-// apart (Zen 4, one thread: 25 GB/s; 24 without requests, 20 with those into the first cache). Of columns that end
-// soon the next vector's are asked for.
+// of them further apart, than processors of AVX2's time follow by themselves. Those with AVX-512 do, but ask for a
+// page's first lines too late: into the second cache, since the first has no room for lines of 16 columns that lie a
+// power of two apart (Zen 4, one thread: 25 GB/s; 24 without requests, 20 with those into the first cache). Of columns
+// that end soon the next vector's are asked for.
 constexpr std::int64_t kLine = 16;
 constexpr std::int64_t kAhead = kLanes<float> == 16 ? 256 : 128;
 constexpr std::int64_t kLongColumn = 1024;
