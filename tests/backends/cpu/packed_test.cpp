@@ -239,6 +239,19 @@ TEST(PackedContraction, ManyLongBlocksSideBySide) {
   }
 }
 
+// Blocks of neighbouring columns are read together, of others one by one.
+TEST(PackedContraction, BlocksOfNeighboursAndOfOthers) {
+  for (const std::int64_t step : {1, 2, -1}) {
+    for (const std::int64_t count : {47, 70}) {
+      const View some = View::contiguous({3, 150, 512}).sliced(1, step < 0 ? 149 : 3, step, count);
+      Problem problem({3}, 1, some.permuted({0, 2, 1}), 3 * 150 * 512);
+      problem.kernel.b_operand.encoding = Encoding::q4_0;
+      problem.buffers[1] = random_blocks({3 * 150, 512}, Encoding::q4_0, static_cast<std::uint64_t>(count), false);
+      expect_reference_bits(problem);
+    }
+  }
+}
+
 TEST(PackedContraction, BatchesAndStrides) {
   for (const std::int64_t m : {1, 20}) {
     const View whole = View::contiguous({3, 40, 64});

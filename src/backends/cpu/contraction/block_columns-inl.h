@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "backends/cpu/contraction/packing-inl.h"
+#include "backends/cpu/contraction/q4_0_lanes-inl.h"
 #include "backends/cpu/contraction/q8_panel-inl.h"
 #include "backends/cpu/contraction/thin_args.h"
 #include "backends/cpu/contraction/tile-inl.h"
@@ -291,6 +292,10 @@ class BlockColumns {
     lanes_.panels = args.packed;
     lanes_.panel_bytes = args.packed_bytes;
     lanes_.soon_bytes = kLanes<float> * order::kQ8Block * form_.bytes() / form_.elements();
+#if HWY_TARGET == HWY_AVX3
+    if (args.encoding == Encoding::q4_0 && args.row_count == 1 && args.k % kBlock == 0)
+      neighbours_ = count_neighbours();
+#endif
   }
 
   /// Results of `count` columns from number `first` on, at most kThinBlockColumns, to args' results. False where they
@@ -318,16 +323,10 @@ class BlockColumns {
       if (!multiply_blocks(part, item, whole_, 1, rows.rest(), rest + item)) return false;
     }
     for (std::int64_t r = 0; r < args_.row_count; ++r) {
-      const float* const of_whole = sums_ + r * row_sums();
-      const float* const of_rest = rest + r * row_sums();
-      float* const to = args_.results + r * args_.results_stride + first;
-      for (std::int64_t c = 0; c < count; ++c) {
-        const std::int64_t own = c / part, number = c % part;
-        const float* const sums = of_whole + own * whole_sums + number * whole_;
-        const float last = has_rest ? of_rest[own * rest_sums + number] : 0;
-        float sum = whole_ == 0 ? last : sums[0];
-        for (std::int64_t b = 1; b < whole_; ++b) sum += sums[b];
-        to[c] = whole_ != 0 && has_rest ? sum + last : sum;
+      float* to = args_.results + r * args_.results_stride + first;
+      for (std::int64_t own = 0, left = count; left > 0; ++own, left -= part) {
+        const float* const of_rest = has_rest ? rest + r * row_sums() + own * rest_sums : nullptr;
+        to = add_blocks(sums_ + r * row_sums() + own * whole_sums, of_rest, std::min(part, left), to);
       }
     }
     return true;
@@ -342,11 +341,36 @@ class BlockColumns {
     return (count + kLanes<float> - 1) / kLanes<float> * kLanes<float>;
   }
 
+  // The sums of `count` columns' whole blocks, and of what is left behind them if that is not null.
+  float* add_blocks(const float* sums, const float* rest, std::int64_t count, float* to) const {
+    const Tag<float> d;
+    std::int64_t c = 0;
+    // A vector of columns, because a column waits for each of its additions.
+    const auto columns = hn::Mul(hn::Iota(Q8D(), 0), hn::Set(Q8D(), static_cast<std::int32_t>(whole_)));
+    for (; rest == nullptr && c + kLanes<float> <= count; c += kLanes<float>, sums += kLanes<float> * whole_) {
+      auto sum = hn::GatherIndex(d, sums, columns);
+      for (std::int64_t b = 1; b < whole_; ++b) sum = hn::Add(sum, hn::GatherIndex(d, sums + b, columns));
+      hn::StoreU(sum, d, to + c);
+    }
+    for (; c < count; ++c, sums += whole_) {
+      const float last = rest != nullptr ? rest[c] : 0;
+      float sum = whole_ == 0 ? last : sums[0];
+      for (std::int64_t b = 1; b < whole_; ++b) sum += sums[b];
+      to[c] = whole_ != 0 && rest != nullptr ? sum + last : sum;
+    }
+    return to + count;
+  }
+
   // Lanes begin with block `block` of a part's column `column`; each column has `blocks`, those behind the last are not
   // used. `row` and `sums`: those of the first row.
   bool multiply_blocks(std::int64_t part, std::int64_t column, std::int64_t block, std::int64_t blocks,
                        const float* row, float* sums) {
     constexpr int kN = kLanes<float>;
+#if HWY_TARGET == HWY_AVX3
+    // Whether all vectors' lanes follow each other in memory.
+    const std::int64_t item = (first_ + column) * whole_ + block, step = part * whole_;
+    if (item + (kThinBlockPieces - 1) * step + kN <= neighbours_ * whole_) return multiply_q4_0(item, step, row, sums);
+#endif
     const std::int64_t begin = blocks == 1 ? block : 0;
     for (int p = 0; p < kThinBlockPieces; ++p) {
       std::int64_t elements[kN];
@@ -374,8 +398,27 @@ class BlockColumns {
     return finite;
   }
 
+#if HWY_TARGET == HWY_AVX3
+  // Columns, from the first one on, that lie one after the other.
+  std::int64_t count_neighbours() const {
+    const std::int64_t end = args_.piece_end * kLanes<float>;
+    std::int64_t count = 1;
+    while (args_.piece_begin * kLanes<float> + count < end && address_[count] == address_[count - 1] + args_.k) ++count;
+    return count;
+  }
+
+  // Vectors of blocks of neighbours, from number `item` on, `step` from one vector to the next.
+  bool multiply_q4_0(std::int64_t item, std::int64_t step, const float* row, float* sums) {
+    const std::byte* const at = args_.blocks + (args_.first + address_[0]) / 32 * 18 + item * kQ4_0Bytes;
+    const std::ptrdiff_t bytes = step * kQ4_0Bytes;
+    for (int p = 0; p < kThinBlockPieces; ++p) pack_q4_0_lanes(at + p * bytes, args_.packed + p * kQ4_0Panel);
+    return multiply_q4_0_lanes(args_.packed, row, lanes_.stride, {at + kQ4_0Panel, bytes}, sums, lanes_.sums_stride);
+  }
+#endif
+
   const ThinArgs& args_;
   const Q8Form& form_;
+  std::int64_t neighbours_ = 0;
   std::int64_t whole_;  ///< blocks of a column
   const std::int64_t* address_;
   float* sums_;
@@ -385,12 +428,13 @@ class BlockColumns {
 
 // Whether columns have whole blocks alone, of an encoding that panels can be decoded from.
 inline bool has_whole_blocks(const ThinArgs& args) {
-  const std::int64_t elements = info_of(args.encoding).elements;
+  const std::int64_t elements = info_of(args.encoding).elements;  // a power of two
   if (!has_f32_panels(args.encoding) || args.k == 0 || args.k % elements != 0) return false;
+  std::int64_t all = 0;
   for (std::int64_t i = args.piece_begin * kLanes<float>; i < args.piece_end * kLanes<float>; ++i) {
-    if ((args.first + args.table->address[static_cast<std::size_t>(i)]) % elements != 0) return false;
+    all |= args.first + args.table->address[static_cast<std::size_t>(i)];
   }
-  return true;
+  return (all & (elements - 1)) == 0;
 }
 
 /// False where something must be decoded element by element.

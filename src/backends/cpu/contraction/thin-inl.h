@@ -33,6 +33,9 @@ inline ThinFunction thin_function() {
 
 #else
 
+// How many terms ahead of their use several rows' columns are asked for.
+constexpr std::int64_t kTermsAhead = 16;
+
 // kPieces pieces of every row, for one block of k.
 template <int kStride, bool kFlush, bool kMasked, int kRows, int kPieces>
 HWY_INLINE void thin_pieces(const ThinArgs& args, std::int64_t piece, std::int64_t k_begin, std::int64_t k_end) {
@@ -47,9 +50,15 @@ HWY_INLINE void thin_pieces(const ThinArgs& args, std::int64_t piece, std::int64
   const std::uint32_t* all_masks = kMasked ? table.masks.data() + piece : nullptr;
   const std::int64_t step = args.rows_stride;
   const float* row = args.rows + k_begin * step;
+  // Of a cached prompt's values lines come from memory, more of them than processors fetch by themselves.
+  const bool asks = kRows > 1 && kStride == 1 && !kMasked && !table.copy;
   for (std::int64_t k = k_begin; k < k_end; ++k, row += step) {
     const float* from = args.data + table.k_address[static_cast<std::size_t>(k)];
     const std::uint32_t* masks = nullptr;
+    if (asks && k + kTermsAhead < k_end) {
+      const float* const later = args.data + table.k_address[static_cast<std::size_t>(k + kTermsAhead)];
+      for (int p = 0; p < kPieces; p += 16 / kLanes<float>) __builtin_prefetch(later + address[p], 0, 3);
+    }
     if constexpr (kMasked) masks = all_masks + table.k_class[static_cast<std::size_t>(k)] * table.pieces();
     hn::Vec<Tag<float> > weight[kRows];
 #pragma GCC unroll 4
@@ -191,20 +200,28 @@ template <int kRows> void thin_copied(const ThinArgs& args) {
 }
 
 // Floats of a cache line, and how far ahead of its use a column is asked for: a vector's columns are more streams, each
-// of them further apart, than processors of AVX2's time follow by themselves. Those with AVX-512 do, but ask for a page's
-// first lines too late: into the second cache, since the first has no room for lines of 16 columns that lie a power of two
-// apart (Zen 4, one thread: 25 GB/s; 24 without requests, 20 with those into the first cache). All follow columns by
-// themselves where one ends soon and the next one follows.
+// of them further apart, than processors of AVX2's time follow by themselves. Those with AVX-512 do, but ask for a
+// page's first lines too late: into the second cache, since the first has no room for lines of 16 columns that lie a
+// power of two apart (Zen 4, one thread: 25 GB/s; 24 without requests, 20 with those into the first cache). Of columns
+// that end soon the next vector's are asked for.
 constexpr std::int64_t kLine = 16;
 constexpr std::int64_t kAhead = kLanes<float> == 16 ? 256 : 128;
 constexpr std::int64_t kLongColumn = 1024;
 constexpr int kCache = kLanes<float> == 16 ? 2 : 3;  // of __builtin_prefetch: 3 is the first
 constexpr std::int64_t kPanelAhead = 512;
 
+/// Lines `ahead` elements behind those that begin at k; 0: none. (GCC 12 leaves out calls of what only asks, unless it
+/// has to inline them.)
+HWY_INLINE void ask_for_columns(const float* const* columns, std::int64_t k, std::int64_t ahead) {
+  if (ahead == 0 || k % kLine != 0) return;
+  for (int i = 0; i < kLanes<float>; ++i) __builtin_prefetch(columns[i] + k + ahead, 0, kCache);
+}
+
 // One vector of columns that are contiguous along k, from k_begin on: 4 or 16 k at a time are transposed in registers.
+// What lies `ahead` elements behind is asked for, if that is not 0.
 template <int kRows>
 void thin_along_k(const ThinArgs& args, const float* const* columns, std::int64_t piece, std::int64_t k_begin,
-                  std::int64_t count) {
+                  std::int64_t count, std::int64_t ahead) {
   const Tag<float> d;
   constexpr int kN = kLanes<float>;
   hn::Vec<Tag<float> > acc[kRows];
@@ -212,14 +229,10 @@ void thin_along_k(const ThinArgs& args, const float* const* columns, std::int64_
   const std::int64_t step = args.rows_stride;
   const float* row = args.rows + k_begin * step;
   std::int64_t k = 0;
-  const auto ask = [asks = args.k >= kLongColumn, columns](std::int64_t from) HWY_ATTR {
-    if (!asks || from % kLine != 0) return;
-    for (int i = 0; i < kN; ++i) __builtin_prefetch(columns[i] + from + kAhead, 0, kCache);
-  };
 #if HWY_TARGET == HWY_AVX3
   if constexpr (kRows <= 2) {  // more rows wait for their sums, not for columns
     for (; k + 16 <= count; k += 16, row += 16 * step) {
-      ask(k);
+      ask_for_columns(columns, k, ahead);
       hn::Vec<Tag<float> > lanes[16];
       transpose_lines<false>(columns, k, lanes);
 #pragma GCC unroll 16
@@ -231,7 +244,7 @@ void thin_along_k(const ThinArgs& args, const float* const* columns, std::int64_
   }
 #endif
   for (; k + 4 <= count; k += 4, row += 4 * step) {
-    ask(k);
+    ask_for_columns(columns, k, ahead);
     hn::Vec<Tag<float> > lanes[4];
     transpose_four<false>(columns, k, lanes);
 #pragma GCC unroll 8
@@ -256,6 +269,10 @@ void thin_along_k(const ThinArgs& args, const float* const* columns, std::int64_
 template <int kRows> void thin_columns(const ThinArgs& args) {
   constexpr int kN = kLanes<float>;
   alignas(64) float stage[kN][kBlock];  // of columns with subnormals
+  const std::vector<std::int64_t>& all = args.table->address;
+  // A short column's later elements are there, but not the next vector's columns, which processors do not expect.
+  std::int64_t ahead = args.k >= kLongColumn || all.size() <= kN ? kAhead : all[kN] - all[0];
+  if (args.flush) ahead = 0;
   for (std::int64_t piece = args.piece_begin; piece < args.piece_end; ++piece) {
     const std::int64_t* const address = args.table->address.data() + piece * kN;
     for (std::int64_t k = 0; k == 0 || k < args.k; k += kBlock) {
@@ -267,7 +284,7 @@ template <int kRows> void thin_columns(const ThinArgs& args) {
         copy_elements(columns[i], 1, count, true, stage[i]);
         columns[i] = stage[i];
       }
-      thin_along_k<kRows>(args, columns, piece, k, count);
+      thin_along_k<kRows>(args, columns, piece, k, count, ahead);
     }
   }
 }
@@ -343,7 +360,7 @@ template <int kRows> void thin_decoded_blocks(const ThinArgs& args, std::int64_t
     const std::int64_t count = std::min(args.k - k, kBlock);
     // Of an empty sum there may be no memory to point at.
     for (int i = 0; i < kN && count > 0; ++i) lines.decode(args.first + address[i] + k, count, stage[i]);
-    thin_along_k<kRows>(args, columns, piece, k, count);
+    thin_along_k<kRows>(args, columns, piece, k, count, 0);
   }
 }
 

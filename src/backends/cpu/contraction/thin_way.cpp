@@ -92,7 +92,6 @@ class ThinWay final : public Way {
     args.flush = side.flush;
     args.piece_begin = piece_begin;
     args.piece_end = piece_end;
-    args.rows = rows;
     args.row_count = plan_.rows;
     args.k = plan_.k;
     args.results_stride = (piece_end - piece_begin + 1) * lanes;
@@ -103,7 +102,7 @@ class ThinWay final : public Way {
     float* const results =
         reinterpret_cast<float*>(workspace.results.reserve(count * args.results_stride * element_size()));
     for (std::int64_t b = 0; b < batches; ++b) {
-      args.rows_stride = load_rows(binding, batch + b, rows, workspace);
+      load_rows(binding, batch + b, rows, workspace, args);
       if (side.encoding != Encoding::dense) {
         args.encoding = side.encoding;
         args.blocks = data(binding, Operand::columns);
@@ -166,21 +165,27 @@ class ThinWay final : public Way {
     return to;
   }
 
-  // The rows of one batch for all of k, as [k][row]. Returns the distance between neighbouring k.
-  std::int64_t load_rows(const Binding& binding, std::int64_t batch, float* rows, Workspace& workspace) const {
+  // The rows of one batch for all of k, as [k][row]: where they are, or in `rows`.
+  void load_rows(const Binding& binding, std::int64_t batch, float* rows, Workspace& workspace, ThinArgs& args) const {
     const Side& side = plan_.row_side;
     const Geometry& geometry = side.geometry;
+    args.rows = rows;
     if (plan_.rows == 1 && side.is_plain_f32() && geometry.limits.empty() && geometry.k.sizes.rank() <= 1) {
       const float* from = reinterpret_cast<const float*>(data(binding, Operand::rows)) + geometry.batch_address(batch);
       const std::int64_t stride = geometry.k.inner_stride();
+      args.rows_stride = 1;
+      if (stride == 1 && !side.flush) {
+        args.rows = from;
+        return;
+      }
       for (std::int64_t k = 0; k < plan_.k; ++k) rows[k] = decode<float>(from[k * stride], side.flush);
-      return 1;
+      return;
     }
+    args.rows_stride = kernels_.tile_rows;
     const Position position = geometry.batch_position(batch);
     for (std::int64_t k = 0; k * kBlock < plan_.k; ++k) {
       pack(binding, Operand::rows, position, 0, plan_.rows, k, rows + k * kBlock * kernels_.tile_rows, workspace);
     }
-    return kernels_.tile_rows;
   }
 
   ThinTable table_;
