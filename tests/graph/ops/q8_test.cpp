@@ -336,10 +336,12 @@ TEST(Q8Numerics, ManyRowsByWarpgroupsAreTheRowsOfAFew) {
 TEST(Q8Numerics, ManyRowsOfAnyScaleAreTheRowsOfAFew) {
   constexpr std::int64_t kRows = 64, kLength = 768;
   for (const Device device : cuda_devices()) {
-    for (const Encoding encoding : {Encoding::q4_1, Encoding::q4_k, Encoding::q5_k}) {
+    for (const auto& [encoding, columns] :
+         {std::pair{Encoding::q4_1, 9000}, std::pair{Encoding::q4_k, 9000}, std::pair{Encoding::q5_k, 9000},
+          std::pair{Encoding::q8_0, 4100}, std::pair{Encoding::q4_0, 4100}}) {
       SCOPED_TRACE(std::string(info_of(encoding).name));
       for (const bool special : {false, true}) {
-        const Tensor weight = random_packed({9000, kLength}, encoding, 2, device, special);
+        const Tensor weight = random_packed({columns, kLength}, encoding, 2, device, special);
         std::vector<float> values = random_tensor({kRows, kLength}, DType::f32, 1).to_vector<float>();
         // Of the second piece one block of some rows; the third has none. 2^-60 and 2^30 are in the scales' midst.
         const float sizes[] = {0.0f, 1e-37f, 1e-25f, 2e-16f, 1e-16f,    1e-15f,

@@ -54,7 +54,7 @@ FUNCTION void stay(UINT (&x)[N]) {
 #define PRODUCTS_MADE_BUT(n) asm volatile("wgmma.wait_group.sync.aligned " #n ";" ::: "memory")
 
 template <int SLOTS, int PIECE_BYTES, int STRIDE, int ROW_BYTES>
-struct WarpgroupHalves : WarpgroupBytes<64, 2, 1, SLOTS, PIECE_BYTES, STRIDE, true, true, ROW_BYTES> {
+struct WarpgroupHalves : WarpgroupBytes<64, 2, 1, SLOTS, PIECE_BYTES, STRIDE, true, true, false, ROW_BYTES> {
   static constexpr int kScalesAt = 64 * 512;  // of a piece's rows, behind their codes
   static constexpr int kMarksAt = kScalesAt + 64 * 128;
   float whole[32];  // the totals
