@@ -337,10 +337,12 @@ TEST(Q8Numerics, ManyRowsByWarpgroupsAreTheRowsOfAFew) {
 TEST(Q8Numerics, ManyRowsOfAnyScaleAreTheRowsOfAFew) {
   constexpr std::int64_t kLength = 768;
   for (const Device device : cuda_devices()) {
-    for (const Encoding encoding : {Encoding::q4_1, Encoding::q4_k, Encoding::q5_k}) {
+    for (const auto& [encoding, columns] :
+         {std::pair{Encoding::q4_1, 9000}, std::pair{Encoding::q4_k, 9000}, std::pair{Encoding::q5_k, 9000},
+          std::pair{Encoding::q8_0, 4100}, std::pair{Encoding::q4_0, 4100}}) {
       SCOPED_TRACE(std::string(info_of(encoding).name));
       for (const bool special : {false, true}) {
-        const Tensor weight = random_packed({9000, kLength}, encoding, 2, device, special);
+        const Tensor weight = random_packed({columns, kLength}, encoding, 2, device, special);
         // Tiles of two groups of columns, and of three.
         for (const std::size_t rows : {std::size_t{64}, std::size_t{128}}) {
           const Shape shape{static_cast<std::int64_t>(rows), kLength};

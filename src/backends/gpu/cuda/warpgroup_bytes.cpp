@@ -12,6 +12,9 @@ namespace gpu {
 // Where tiles are few, PARTS warpgroups take the pieces of the same columns by turns. Totals lie in shared memory, a
 // thread's where no other thread's are; whose turn it is adds its piece.
 //
+// With TENSOR_SCALES products of scales come from the tensor cores, too (tf32), as WarpgroupHalves says: of rows'
+// scales two parts, which of four blocks lie together, and marks.
+//
 // The kernel defines what it takes from a column's blocks: codes of four neighbours at this thread's place and 16 on,
 // and numbers of the block. Behind codes, rows have their blocks' scales and, where HAS_OFFSET, sums of codes.
 const char* const kWarpgroupBytesText = R"(
@@ -20,6 +23,7 @@ FUNCTION float piece_scale(int block, const UINT* piece);
 FUNCTION float piece_factor(int block, const UINT* piece);
 FUNCTION float piece_offset(int block, const UINT* piece);
 FUNCTION float piece_share(int block, const UINT* piece);
+FUNCTION float piece_own_scale(int block, const UINT* piece);
 #define FEWER_REGISTERS(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 " #n ";");
 #define MORE_REGISTERS(n) asm volatile("setmaxnreg.inc.sync.aligned.u32 " #n ";");
 #define SUMS_8(d, i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3]), "+r"(d[i + 4]), "+r"(d[i + 5]), "+r"(d[i + 6]), "+r"(d[i + 7])
@@ -50,6 +54,14 @@ FUNCTION void bytes_multiply(int (&d)[64], const UINT (&a)[4], ULONG b) {
         SUMS_8(d, 56)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
+#define PRODUCTS_8(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+FUNCTION void scales_multiply(float (&d)[16], const UINT (&a)[4], ULONG b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k8.f32.tf32.tf32 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, {%16, %17, %18, %19}, %20, p, 1, 1;\n}"
+      : PRODUCTS_8(d, 0), PRODUCTS_8(d, 8) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
 FUNCTION void bytes_barrier_wait(UINT barrier, int parity) {
   asm volatile(
       "{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@!p bra AGAIN;\n}" ::"r"(barrier),
@@ -59,7 +71,7 @@ FUNCTION void bytes_barrier_wait(UINT barrier, int parity) {
 
 // ROW_BYTES: of a piece of a tile's rows.
 template <int ROWS, int COLUMN_GROUPS, int PARTS, int SLOTS, int PIECE_BYTES, int STRIDE, bool HAS_FACTOR, bool HAS_OFFSET,
-          int ROW_BYTES = ROWS * (HAS_OFFSET ? 320 : 288)>
+          bool TENSOR_SCALES, int ROW_BYTES = ROWS * (TENSOR_SCALES ? 324 : HAS_OFFSET ? 320 : 288)>
 struct WarpgroupBytes {
   static constexpr int kColumns = 64 * COLUMN_GROUPS;
   static constexpr int kRowBytes = (ROW_BYTES + 1023) / 1024 * 1024;  // of a slot
@@ -141,6 +153,53 @@ struct WarpgroupBytes {
   // Until the slot is free again.
   __device__ __forceinline__ void wait_empty() { bytes_barrier_wait(empty + 8 * slot, parity ^ 1); }
 
+  // With products of scales from tensor cores: a column's scale of the block, among those of four blocks, meets both parts
+  // of rows' scales, and zeros the others.
+  __device__ __forceinline__ void multiply_scaled(float (&partial)[kOwn], const UINT* upper, const UINT* lower) {
+    const UINT address = __shfl_sync(0xffffffffu, (base + UINT(slot * kRowBytes)) >> 4, 0);
+    const int own = int(THREAD & 3u);
+    float own_scale[2][2];
+    int sum[kOwn];
+    float scaled[kOwn];
+    UINT a[2][4], scale[4];
+    UNROLL
+    for (int four = 0; four < 2; four++) {
+      own_scale[four][0] = piece_own_scale(four * 4 + own, upper);
+      own_scale[four][1] = piece_own_scale(four * 4 + own, lower);
+    }
+    piece_codes(0, upper + own, a[0][0], a[0][2]);
+    piece_codes(0, lower + own, a[0][1], a[0][3]);
+    UNROLL
+    for (int i = 0; i < kOwn; i++) partial[i] = 0.0f;
+    UNROLL
+    for (int block = 0; block < 8; block++) {
+      UINT (&now)[4] = a[block & 1];
+      UINT (&next)[4] = a[block & 1 ^ 1];
+      UNROLL
+      for (int i = 0; i < 4; i++) {
+        scale[i] = own == block % 4 ? __float_as_uint(own_scale[block / 4][i & 1]) : 0u;
+        asm volatile("" : "+r"(scale[i]), "+r"(now[i])::"memory");
+      }
+      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+      const UINT four = address + UINT(block / 4 * (ROWS * 2) + ROWS * 16);
+      scales_multiply(scaled, scale, ULONG(8) << 32 | ULONG(four | UINT(ROWS) << 16));
+      bytes_multiply(sum, now, ULONG(64u | 1u << 30) << 32 |
+                                   ULONG(address + UINT(block / 4 * (ROWS * 8) + block % 4 * 2) | 1u << 16));
+      asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+      if (block < 7) {
+        piece_codes(block + 1, upper + own, next[0], next[2]);
+        piece_codes(block + 1, lower + own, next[1], next[3]);
+      }
+      asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+      UNROLL
+      for (int i = 0; i < kOwn; i++) asm volatile("" : "+r"(sum[i]), "+f"(scaled[i])::"memory");
+      UNROLL
+      for (int i = 0; i < 4; i++) asm volatile("" : "+r"(scale[i]), "+r"(now[i])::"memory");
+      UNROLL
+      for (int i = 0; i < kOwn; i++) partial[i] = FMA_EXACT(__int2float_rn(sum[i]), scaled[i], partial[i]);
+    }
+  }
+
   // The sums of a piece, once it has arrived; gives its slot back.
   __device__ __forceinline__ void multiply(float (&partial)[kOwn], int group) {
     const int lane = int(THREAD & 31u);
@@ -148,11 +207,35 @@ struct WarpgroupBytes {
     bytes_barrier_wait(full + 8 * slot, parity);
     const UINT* const upper = (const UINT*)(memory + weights_of(slot) + column * STRIDE);
     const UINT* const lower = upper + 8 * STRIDE / 4;
+    UINT of_last = 0;
+    bool is_done = false;
+    if constexpr (TENSOR_SCALES) {
+      const UINT* const marks = (const UINT*)(memory + slot * kRowBytes + ROWS * 320);
+      is_done = __all_sync(0xffffffffu, marks[lane] == 0);
+      if (is_done) multiply_scaled(partial, upper, lower);
+    }
+    if (!is_done) {
+      multiply_and_scale(partial, upper, lower, of_last);
+      UNROLL
+      for (int i = 0; i < kOwn && TENSOR_SCALES; i++) of_last ^= i % 8 == 0 ? 0u : __float_as_uint(partial[i]);
+    }
+    // What was read of the slot has to be there before it is given back: arrivals do not wait for loads on their way, and
+    // bulk copies, which take another way, may overtake these. So it depends on the last ones, or on sums of them, who
+    // arrives.
+    UNROLL
+    for (int j = 0; j < ROWS / 16 && !kHasRegisters; j++) of_last ^= __float_as_uint(partial[8 * j]);
+    if (lane == int(__ballot_sync(0xffffffffu, of_last == 0x9e3779b9u) & 31u)) {
+      asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(empty + 8 * slot) : "memory");
+    }
+    advance(PARTS);
+  }
+  // Threads multiply scales.
+  __device__ __forceinline__ void multiply_and_scale(float (&partial)[kOwn], const UINT* upper, const UINT* lower, UINT& of_last) {
+    const int lane = int(THREAD & 31u);
     const float4* const floats = (const float4*)(memory + slot * kRowBytes + ROWS * 256) + (lane & 3);
     const ULONG rows = (ULONG(1) << 16) | (ULONG(64) << 32) | (ULONG(1) << 62) |
                        (((base + UINT(slot * kRowBytes)) & 0x3ffffu) >> 4);
     int sum[kOwn];
-    UINT of_last = 0;
     UINT a[2][4];
     piece_codes(0, upper + (lane & 3), a[0][0], a[0][2]);
     piece_codes(0, lower + (lane & 3), a[0][1], a[0][3]);
@@ -188,7 +271,15 @@ struct WarpgroupBytes {
       for (int i = 0; i < 4; i++) asm volatile("" : "+r"(now[i])::"memory");
       UNROLL
       for (int j = 0; j < ROWS / 16; j++) {
-        const float4 read = floats[block * (ROWS / 4) + j * 4];
+        float4 read;
+        if (TENSOR_SCALES) {
+          const float* const parts =
+              (const float*)(memory + slot * kRowBytes + ROWS * 256) + block / 4 * (ROWS * 8) + block % 4 + (j * 16 + (lane & 3) * 2) * 4;
+          read = make_float4(parts[0] + parts[ROWS * 4], parts[4] + parts[ROWS * 4 + 4], parts[32] + parts[ROWS * 4 + 32],
+                             parts[36] + parts[ROWS * 4 + 36]);
+        } else {
+          read = floats[block * (ROWS / 4) + j * 4];
+        }
         const float own[4] = {read.x, read.y, read.z, read.w};
         if (kHasRegisters && block == 7) of_last ^= __float_as_uint(read.x);
         float codes[4];
@@ -210,15 +301,6 @@ struct WarpgroupBytes {
         }
       }
     }
-    // What was read of the slot has to be there before it is given back: arrivals do not wait for loads on their way, and
-    // bulk copies, which take another way, may overtake these. So it depends on the last ones, or on sums of them, who
-    // arrives.
-    UNROLL
-    for (int j = 0; j < ROWS / 16 && !kHasRegisters; j++) of_last ^= __float_as_uint(partial[8 * j]);
-    if (lane == int(__ballot_sync(0xffffffffu, of_last == 0x9e3779b9u) & 31u)) {
-      asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(empty + 8 * slot) : "memory");
-    }
-    advance(PARTS);
   }
 
   // A warpgroup waits for its turn to add, and gives it to the next one.
@@ -228,6 +310,10 @@ struct WarpgroupBytes {
   __device__ __forceinline__ void pass_turn(int group, int part) {
     const int next = part + 1 == PARTS ? 0 : part + 1;
     if (PARTS > 1) asm volatile("bar.arrive %0, 256;" ::"r"(1 + group * PARTS + next) : "memory");
+  }
+  // All warpgroups of the same columns wait for each other.
+  __device__ __forceinline__ void meet(int group) {
+    if (PARTS > 1) asm volatile("bar.sync %0, %1;" ::"r"(1 + COLUMN_GROUPS * PARTS + group), "n"(128 * PARTS) : "memory");
   }
   // The totals of rows 8 j + 2 (lane & 3), and the next one, of this thread's two columns.
   __device__ __forceinline__ float4& total(int group, int j) const {

@@ -54,10 +54,10 @@ FUNCTION void stay(UINT (&x)[N]) {
 #define PRODUCTS_MADE() asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory")
 
 template <int COLUMN_GROUPS, int SLOTS, int PIECE_BYTES, int STRIDE, int ROW_BYTES>
-struct WarpgroupHalves : WarpgroupBytes<64, COLUMN_GROUPS, 1, SLOTS, PIECE_BYTES, STRIDE, true, true, ROW_BYTES> {
+struct WarpgroupHalves : WarpgroupBytes<64, COLUMN_GROUPS, 1, SLOTS, PIECE_BYTES, STRIDE, true, true, false, ROW_BYTES> {
   static constexpr int kScalesAt = 64 * 512;  // of a piece's rows, behind their codes
   static constexpr int kMarksAt = kScalesAt + 64 * 128;
-  using Bytes = WarpgroupBytes<64, COLUMN_GROUPS, 1, SLOTS, PIECE_BYTES, STRIDE, true, true, ROW_BYTES>;
+  using Bytes = WarpgroupBytes<64, COLUMN_GROUPS, 1, SLOTS, PIECE_BYTES, STRIDE, true, true, false, ROW_BYTES>;
   float whole[32] = {};  // totals, where there are registers
 
   // What a thread knows of its two columns.

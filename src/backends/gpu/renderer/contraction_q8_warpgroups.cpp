@@ -33,7 +33,7 @@ struct WarpgroupForm {
   int summing() const { return column_groups * parts; }  ///< warpgroups
   int threads() const { return (1 + summing()) * kWarpgroup; }
   /// Of a thread: what its epilogue reads is on its way together.
-  int results_at_once() const { return summing_registers() > 200 ? 16 : 8; }
+  int results_at_once() const { return summing_registers() > 200 ? 16 : std::min(8, rows / (2 * parts)); }
   // What registers there are, of a thread that copies and of one that multiplies.
   int feeding_registers() const { return summing() == 4 ? 24 : summing() == 3 ? 32 : 40; }
   int summing_registers() const { return summing() == 4 ? 112 : summing() == 3 ? 160 : 232; }
@@ -65,10 +65,15 @@ class Q8Warpgroups : TiledProduct {
   }
 
  private:
-  int kinds() const { return weights_.has_offset ? 2 : 1; }  ///< floats of a row's block
+  /// Whether tensor cores multiply scales, too. Of 64 rows four warpgroups have no registers for it.
+  bool scales_by_tensors(const WarpgroupForm& form) const {
+    return form.rows == 32 && !weights_.has_factors && !weights_.has_offset;
+  }
   std::int64_t row_bytes_of_piece(const WarpgroupForm& form) const {
     constexpr int kMark = 4;
-    return form.halves ? 2 * kBlock + 16 * kQ8BlocksOfSum + kMark : kBlock + 4 * kinds() * kQ8BlocksOfSum;
+    if (form.halves) return 2 * kBlock + 16 * kQ8BlocksOfSum + kMark;
+    if (scales_by_tensors(form)) return kBlock + 8 * kQ8BlocksOfSum + kMark;
+    return kBlock + 4 * (weights_.has_offset ? 2 : 1) * kQ8BlocksOfSum;
   }
   /// Of a column's piece in shared memory: neighbours lie an odd number of 16 bytes apart.
   int stride() const { return (piece_.bytes() / 16 | 1) * 16; }
@@ -160,7 +165,7 @@ class Q8Warpgroups : TiledProduct {
     }
     lines.close();
     lines.close();
-    if (kinds() == 2) {
+    if (weights_.has_offset) {
       lines.add("sum = SUM_OF_2(sum);");
       lines.add("sum += int(NEAR_OTHER(float(sum), 2));");
     }
@@ -195,6 +200,7 @@ class Q8Warpgroups : TiledProduct {
     lines.add("at += (quarter & 1) * 2;");
     lines.add("STORE_U32(to, at, code[0]);");
     lines.add("STORE_U32(to, at + 1, code[1]);");
+    if (scales_by_tensors(form_)) return store_parts(lines);
     lines.open("if (quarter == 0) {{");
     // Of 16 rows, those that a thread of four has together.
     lines.add(
@@ -202,11 +208,31 @@ class Q8Warpgroups : TiledProduct {
         "(in_tile & 1);",
         form_.rows * kBlock / 4, form_.rows);
     lines.add("STORE_U32(to, place, BITS(scale));");
-    if (kinds() == 2) lines.add("STORE_U32(to, place + {}, BITS(float(sum)));", kQ8BlocksOfSum * form_.rows);
+    if (weights_.has_offset) lines.add("STORE_U32(to, place + {}, BITS(float(sum)));", kQ8BlocksOfSum * form_.rows);
     lines.close();
   }
-  // Codes as f16, the first and the second two of four apart, as left operands are converted. The parts of a scale are
-  // positive; of one that tensor cores cannot multiply one part is the scale, which marks the row's piece.
+  // A scale as two numbers whose significands have 11 bits, both of them positive; of one that tensor cores cannot
+  // multiply one part is the scale, which marks the row's piece.
+  void declare_parts(Lines& lines) const {
+    lines.add("bool is_nothing = BITS(scale) == 0u;");
+    lines.add("bool fits = is_nothing || BITS(scale) - {0}u < {1}u - {0}u;", kLeastScale, kScaleEnd);
+    lines.add("UINT mark = LARGEST_OF_32(SELECT(fits, 0u, 1u));");
+    lines.add("float high = FROM_BITS(SELECT(is_nothing, 0u, BITS(scale) - 1u & 0xffffe000u));");
+    lines.add("float low = FROM_BITS(SELECT(fits, BITS(ADD_EXACT(scale, -high)), 0u));");
+    lines.add("if (!fits) high = scale;");
+  }
+  // Of four blocks they lie together: first parts, then second ones.
+  void store_parts(Lines& lines) const {
+    declare_parts(lines);
+    lines.open("if (quarter == 0) {{");
+    lines.add("int place = {} + of_piece / 4 * {} + in_tile * 4 + of_piece % 4;", form_.rows * kBlock / 4,
+              8 * form_.rows);
+    lines.add("STORE_U32(to, place, BITS(high));");
+    lines.add("STORE_U32(to, place + {}, BITS(low));", 4 * form_.rows);
+    lines.add("if (of_piece == 0) STORE_U32(to, {} + in_tile, mark);", form_.rows * (kBlock / 4 + 2 * kQ8BlocksOfSum));
+    lines.close();
+  }
+  // Codes as f16, the first and the second two of four apart, as left operands are converted.
   void store_halves(Lines& lines) const {
     lines.add("int eighth = of_piece % 2 * 4 + quarter / 2 * 2;");
     lines.add("UNROLL");
@@ -216,14 +242,11 @@ class Q8Warpgroups : TiledProduct {
         form_.rows);
     lines.add("STORE_U32(to, at + w % 2, code[w]);");
     lines.close();
-    lines.add("bool is_nothing = BITS(scale) == 0u;");
-    lines.add("bool fits = is_nothing || BITS(scale) - {0}u < {1}u - {0}u;", kLeastScale, kScaleEnd);
-    lines.add("UINT mark = LARGEST_OF_32(SELECT(fits, 0u, 1u));");
+    declare_parts(lines);
     lines.open("if (quarter == 0) {{");
-    lines.add("float high = FROM_BITS(SELECT(is_nothing, 0u, BITS(scale) - 1u & 0xffffe000u));");
     lines.add("int place = {} + (of_piece * {} + in_tile) * 4;", form_.rows * kBlock / 2, form_.rows);
-    lines.add("STORE_U32(to, place, SELECT(fits, BITS(high), BITS(scale)));");
-    lines.add("STORE_U32(to, place + 1, SELECT(fits, BITS(ADD_EXACT(scale, -high)), 0u));");
+    lines.add("STORE_U32(to, place, BITS(high));");
+    lines.add("STORE_U32(to, place + 1, BITS(low));");
     lines.add("STORE_U32(to, place + 2, BITS(float(sum & ~1)));");
     lines.add("STORE_U32(to, place + 3, BITS(float(sum & 1)));");
     lines.add("if (of_piece == 0) STORE_U32(to, {} + in_tile, mark);", form_.rows * (kBlock / 2 + 4 * kQ8BlocksOfSum));
@@ -253,6 +276,13 @@ class Q8Warpgroups : TiledProduct {
     number("piece_factor", [&](int block) { return fmt::format("float({})", piece_.factor(block, 0)); });
     number("piece_offset", [&](int block) { return weights_.has_offset ? piece_.offset(block) : "0.0f"; });
     number("piece_share", [&](int block) { return fmt::format("float({})", piece_.share(block, 0)); });
+    if (scales_by_tensors(form_)) {
+      const EncodingInfo& info = info_of(weights_.encoding);
+      lines.open("FUNCTION float piece_own_scale(int block, const UINT* piece) {{");
+      lines.add("return ANY_DECODE_F16(UINT(((const unsigned short*)piece)[block * {} + {}]));", info.bytes / 2,
+                info.first_half / 2);
+      lines.close();
+    }
     if (form_.halves) {
       // As q4_k and q5_k have them, of which shares are the negative.
       lines.open("FUNCTION void piece_bytes(const UINT* piece, UINT (&factors)[2], UINT (&shares)[2]) {{");
@@ -330,12 +360,16 @@ class Q8Warpgroups : TiledProduct {
     lines.add("machine.multiply(partial, group);");
     lines.add("if (piece > 0 || tile != int(GROUP)) machine.take_turn(group, part);");
     lines.add("machine.add(partial, group, piece == 0{});", form_.halves ? ", piece + 1 == pieces" : "");
-    lines.open("if (piece + 1 == pieces) {{");
-    write_totals(lines, words, writer);
-    lines.close();
-    lines.add("if (piece + 1 < pieces || tile + int(GROUPS) < tiles) machine.pass_turn(group, part);");
+    lines.add("if (piece + 1 < pieces) machine.pass_turn(group, part);");
     lines.close();
     lines.add("piece -= pieces;");
+    // Totals are written by who has added the last piece, or, where nothing else is left to do, by all parts together.
+    lines.add("bool is_over = tile + int(GROUPS) >= tiles;");
+    lines.add("if (is_over) machine.meet(group);");
+    lines.open("if (is_over || piece + 1 == {}) {{", form_.parts);
+    write_totals(lines, words, writer);
+    lines.add("if (tile + int(GROUPS) < tiles) machine.pass_turn(group, part);");
+    lines.close();
     lines.close();
   }
 
@@ -364,7 +398,8 @@ class Q8Warpgroups : TiledProduct {
       writer.declare_places(lines, "e", "", 0, geometry_.k, instructions, stored, true);
     };
     lines.add("UNROLL_BY(1)");
-    lines.open("for (int j = 0; j < {}; j += {}) {{", form_.rows / 8, at_once / 4);
+    lines.open("for (int j = SELECT(is_over, part, 0) * {0}; j < {1}; j += SELECT(is_over, {2}, 1) * {0}) {{",
+               at_once / 4, form_.rows / 8, form_.parts);
     lines.add("float totals[{}];", at_once);
     lines.add("UNROLL");
     lines.open("for (int i = 0; i < {}; i++) {{", at_once / 4);
@@ -416,8 +451,9 @@ class Q8Warpgroups : TiledProduct {
       lines.add("WarpgroupHalves<{}, {}, {}, {}, {}> machine;", form_.column_groups, form_.slots, piece_.bytes(),
                 stride(), form_.rows * row_bytes_of_piece(form_));
     } else {
-      lines.add("WarpgroupBytes<{}, {}, {}, {}, {}, {}, {}, {}> machine;", form_.rows, form_.column_groups, form_.parts,
-                form_.slots, piece_.bytes(), stride(), weights_.has_factors, weights_.has_offset);
+      lines.add("WarpgroupBytes<{}, {}, {}, {}, {}, {}, {}, {}, {}> machine;", form_.rows, form_.column_groups,
+                form_.parts, form_.slots, piece_.bytes(), stride(), weights_.has_factors, weights_.has_offset,
+                scales_by_tensors(form_));
     }
     lines.add("machine.start(machine_memory);");
     lines.open("if (THREAD < {}u) {{", kWarpgroup);
