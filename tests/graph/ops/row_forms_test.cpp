@@ -31,6 +31,30 @@ TEST(RowForms, ReductionsOfEveryLength) {
   }
 }
 
+// Of more rows than a GPU has units, and lengths of several times 256: rows that stay in registers, on some.
+TEST(RowForms, ManyLongRows) {
+  int seed = 700;
+  for (const std::int64_t n : {1280, 2048, 2304, 3840, 4096}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+      const auto s = static_cast<std::uint64_t>(++seed);
+      SCOPED_TRACE(fmt::format("rows of {} {}", n, name_of(dtype)));
+      const auto x = [&](Device device) { return random_tensor({200, n}, dtype, s, device); };
+      const auto of_columns = [&](Device device, std::uint64_t one) { return random_tensor({n}, dtype, one, device); };
+      same_everywhere([&](Device device) { return softmax(x(device), -1); });
+      same_everywhere([&](Device device) {
+        const Tensor chain = gelu(x(device) + of_columns(device, 7)) + flip(x(device), {0});
+        return layer_norm(chain, {n}, of_columns(device, 8), of_columns(device, 7));
+      });
+      same_everywhere([&](Device device) { return rms_norm(x(device), {n}, of_columns(device, 8), 1e-5); });
+      same_everywhere([&](Device device) {
+        const Tensor y = x(device);
+        return y * sum(y * y, {1}, true) + amax(y, {1}, true);
+      });
+      same_everywhere([&](Device device) { return prod(x(device) + 1.0, {1}, true) + x(device); });
+    }
+  }
+}
+
 // Without an order to keep GPUs cut long rows as they like: few rows into more chunks than many.
 TEST(RowForms, LargestAndSmallestOfLongRows) {
   int seed = 900;
