@@ -368,9 +368,9 @@ void TeamKernel::choose_team() {
 
 bool TeamKernel::hands_on() {
   const std::int64_t length = space_.length;
-  if (!limits_.bf16_pairs || length % (kLanes * kThreadsOfHanded / kNear) != 0 || space_.row_count <= limits_.units) {
-    return false;
-  }
+  const bool is_long =
+      length >= kLongestPerLane * kThreadsOfHanded && length % (kLanes * kThreadsOfHanded / kNear) == 0;
+  if (!limits_.bf16_pairs || !is_long || space_.row_count <= limits_.units) return false;
   bool sums = false;
   for (const Instruction& step : program_.code) {
     if (step.kind != Kind::reduce) continue;
