@@ -22,15 +22,15 @@ FUNCTION float exp_of_mild(float x) {
 }
 
 // gelu of values of 16 bits, by estimates of 1 / gelu_divisor and of 2^gelu_exponent whose relative errors are below
-// 2^-22 and 2^-21: with a = |x|, a Phi(-a) is h P(h) e^(-a^2 / 2), h = a / (1 + a / 4), as in ls_gelu_to_bf16; p is
-// -P(h), since a sign is an instruction of its own in some languages.
+// 2^-22 and 2^-21: with a = |x|, a Phi(-a) is h P(h) e^(-a^2 / 2), h = a / (1 + slope a); p is -P(h), since a sign is
+// an instruction of its own in some languages.
 
 FUNCTION float gelu_magnitude(float x, float limit) {
-  FLOAT magnitude = float_abs(x);
+  FLOAT magnitude = MAGNITUDE(x);
   return SELECT(magnitude > limit, limit, magnitude);  // NaN stays
 }
-FUNCTION float gelu_divisor(float x, float limit) {
-  return FMA(gelu_magnitude(x, limit), FROM_BITS(0x3e800000u /* 0.25 */), FROM_BITS(0x3f800000u /* 1 */));
+FUNCTION float gelu_divisor(float x, float limit, float slope) {
+  return FMA(gelu_magnitude(x, limit), slope, FROM_BITS(0x3f800000u /* 1 */));
 }
 FUNCTION float gelu_exponent(float x, float limit) {
   FLOAT a = gelu_magnitude(x, limit);
@@ -42,21 +42,21 @@ FUNCTION float gelu_positive(float x) {
   return FROM_BITS(SELECT(bits > 0x80000000u, 0x80000000u, bits));
 }
 
-/// For a value of bf16: what rounds to the same bf16 as ls_gelu. With the limit 13.1875, as there.
+/// For a value of bf16: what rounds to the same bf16 as ls_gelu. With the limit 13.1875, as there, and the slope 0.36.
+/// Of five coefficients, those that leave the results of all values farthest from where they would round to another
+/// one.
 FUNCTION float gelu_to_bf16_by(float x, float inverse, float power) {
   FLOAT h = gelu_magnitude(x, FROM_BITS(0x41530000u)) * inverse;
-  FLOAT p = FROM_BITS(0x379ea801u /* 1.89133007e-05 */);
-  p = FMA(p, h, FROM_BITS(0xb93544d5u /* -0.000172871471 */));
-  p = FMA(p, h, FROM_BITS(0xb9bd2e1au /* -0.000360832375 */));
-  p = FMA(p, h, FROM_BITS(0x3c4e8b7bu /* 0.0126064969 */));
-  p = FMA(p, h, FROM_BITS(0xbda7b00fu /* -0.0818787739 */));
-  p = FMA(p, h, FROM_BITS(0x3e8c459fu /* 0.273968667 */));
-  p = FMA(p, h, FROM_BITS(0xbf000014u /* -0.500001192 */));
+  FLOAT p = FROM_BITS(0x3acbafbcu /* 0.00155400438 */);
+  p = FMA(p, h, FROM_BITS(0xbbcbcf9fu /* -0.00621981872 */));
+  p = FMA(p, h, FROM_BITS(0xbcde9551u /* -0.027170809 */));
+  p = FMA(p, h, FROM_BITS(0x3e602725u /* 0.218899325 */));
+  p = FMA(p, h, FROM_BITS(0xbf000004u /* -0.500000238 */));
   return FMA(h * power, p, gelu_positive(x));
 }
 
 /// For a value of f16: what rounds to the same f16 as ls_gelu, or, next to the middle of two of f16 and below -5.5,
-/// ls_gelu itself. With the limit 5.5.
+/// ls_gelu itself. With the limit 5.5 and the slope 0.25.
 FUNCTION float gelu_to_f16_by(float x, float inverse, float power) {
   FLOAT h = gelu_magnitude(x, FROM_BITS(0x40b00000u)) * inverse;
   FLOAT p = FROM_BITS(0x37c1bce7u /* 2.30953574e-05 */);

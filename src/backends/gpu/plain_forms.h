@@ -13,13 +13,15 @@ inline constexpr const char* kPlainForms = R"(#define SELECT(condition, x, y) ((
 )";
 
 /// Of Arithmetic::near_estimates.
-inline constexpr const char* kPlainGelus = R"(#define GELU_TO_BF16(x) ls_gelu_to_bf16(x)
+inline constexpr const char* kPlainGelus = R"(#define MAGNITUDE(x) float_abs(x)
+#define GELU_TO_BF16(x) ls_gelu_to_bf16(x)
 #define GELU_TO_F16(x) ls_gelu(x)
 )";
 
 /// Of Arithmetic::quick_floats.
 inline constexpr const char* kPlainFloats = R"(#define CANONICAL_F32(x) canonical(x)
 #define FLUSHED_F32(x) canonical(x)
+#define FLUSH_FACTOR(x, least) SELECT((BITS(x) & 0x7fffffffu) > least, 1.0f, 0.0f)
 #define ROUND_BF16(x) cast_bf16(x)
 #define ANY_ROUND_BF16(x) cast_bf16(x)
 #define NEAREST_BF16(x) cast_bf16(x)

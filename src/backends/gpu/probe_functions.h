@@ -10,13 +10,11 @@ namespace gpu {
 inline constexpr const char* kHastyFunctions = R"(FUNCTION UINT is_wrong_bf16(float x) {
   float right = cast_bf16(x);
   float hasty = HASTY_BF16(x);
-  float share = HASTY_SHARE_BF16(x);
   float nearest = HASTY_NEAREST_BF16(x);
   UINT magnitude = BITS(x) & 0x7fffffffu;
-  if (magnitude > 0x77800100u) return SELECT((BITS(hasty) & BITS(share) & BITS(nearest) & 0x7f800000u) == 0x7f800000u, 0u, 1u);
+  if (magnitude > 0x77800100u) return SELECT((BITS(hasty) & BITS(nearest) & 0x7f800000u) == 0x7f800000u, 0u, 1u);
   if (magnitude >= 0x77800000u) return 0u;
   UINT wrong = SELECT(BITS(hasty) == BITS(right), 0u, 1u);
-  wrong = wrong + SELECT(BITS(share) == BITS(right) || (BITS(x) >> 31) != 0u, 0u, 1u);
   bool small = (BITS(right) << 1) == 0u && (BITS(nearest) ^ BITS(right)) <= 0x00800000u;
   wrong = wrong + SELECT(BITS(nearest) == BITS(right) || small, 0u, 1u);
   // Of what has just been rounded.

@@ -9,14 +9,15 @@
 //   NEAR_BARRIER()           the same for 32 threads whose numbers begin at a multiple of 32; all threads call it
 //   CANONICAL_F32(x)         canonical(x) of a float, in the device's own way
 //   FLUSHED_F32(x)           the same, but that it may be any NaN
+//   FLUSH_FACTOR(x, least)   1 where |x| is above the float of word `least`, else 0: x times it is x flushed
 //   ROUND_BF16(x) ENCODE_BF16(x)  cast_bf16(x) of a float, and its word
 //   ROUND_F16(x) ENCODE_F16(x) DECODE_F16(word)  cast_f16(x) of a float, its word, and the float of a word
 //   ANY_ROUND_BF16(x) ANY_ROUND_F16(x) ANY_DECODE_F16(word)  the same, but that it may be any NaN
 //   NEAREST_BF16(x)          and any number up to the smallest normal
-//   HASTY_BF16(x) HASTY_NEAREST_BF16(x)  ROUND_BF16 and NEAREST_BF16, or no number: of what is not below 2^112. Of its
-//                            own sign. HASTY_SHARE_BF16(x) of what is below, and no negative zero. These and
-//                            STORE4_ROUNDED(a, i, x) STORE8_ROUNDED(a, i, x), of float x[4] and x[8] that are bf16, for
-//                            Arithmetic::hasty_bf16: Vulkan alone
+//   HASTY_BF16(x) HASTY_NEAREST_BF16(x)  ROUND_BF16 and NEAREST_BF16, or no number: of what is not below 2^112.
+//                            These and STORE4_ROUNDED(a, i, x) STORE8_ROUNDED(a, i, x), of float x[4] and x[8] that are
+//                            bf16, for Arithmetic::hasty_bf16: Vulkan alone
+//   MAGNITUDE(x)             |x| of a float that is not subnormal
 //   GELU_TO_BF16(x) GELU_TO_F16(x)  of a value of that format, what rounds to it as ls_gelu(x) does; x is a name
 //   LARGER(x, y) SMALLER(x, y)  larger(x, y) of floats of which no zero nor NaN has to keep its bits
 //   P(i)                     parameter word i (UINT); i is a literal
@@ -34,7 +35,8 @@
 //                            LOAD4_U32 of such, for KernelText::copies: CUDA alone
 //   STORE_U8/16/32/64(a, i, word)
 //   LOAD4_U8/16/32(a, i, w)  4 neighbours, the first at a multiple of 4, into UINT w[4]; STORE4_U8/16/32(a, i, w) alike
-//   LOAD2_U16(a, i, w)       2 neighbours, the first at a multiple of 2
+//   LOAD2_U16(a, i, w)       2 neighbours, the first at a multiple of 2. LOAD2_U32(a, i, w), and STORE2 as STORE4: for
+//                            RenderLimits::bf16_pairs, CUDA alone
 //   LOAD8_U8/16(a, i, w)     8 neighbours, the first at a multiple of 8; STORE8_U8/16(a, i, w) alike
 //   STORE4_BF16/F16(a, i, x) ENCODE_BF16 or ENCODE_F16 of float x[4]; STORE8_BF16/F16(a, i, x) of x[8]
 //   ADD_BF16_PAIR(a, b)      the sums of two words of two bf16 each. This and what follows, up to NEAR_OTHER, for

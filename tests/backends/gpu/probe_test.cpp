@@ -105,8 +105,8 @@ TEST(Probe, TakesQuickFormsOnlyWhereTheyAreRight) {
     return probe(driver, memory, kernels);
   };
   EXPECT_TRUE(found("", "").quick_floats);
-  EXPECT_FALSE(found("x * (abs(x) > uintBitsToFloat(least) ? 1.0 : 0.0)", "abs(x) > uintBitsToFloat(least) ? x : 0.0")
-                   .quick_floats);
+  EXPECT_FALSE(
+      found("return x * flush_factor(x, least);", "return abs(x) > uintBitsToFloat(least) ? x : 0.0;").quick_floats);
   EXPECT_FALSE(
       found("result == result ? result : uintBitsToFloat(0x7fc00000u);\n}\nfloat nearest", "result;\n}\nfloat nearest")
           .quick_floats);
@@ -125,10 +125,9 @@ TEST(Probe, TakesQuickFormsOnlyWhereTheyAreRight) {
       found("#define ANY_ROUND_F16(x) FIRST_HALF(opaque_half(x))", "#define ANY_ROUND_F16(x) (x)").quick_halves);
   EXPECT_FALSE(found("words & ~nan", "words").quick_halves);
   EXPECT_TRUE(found("", "").hasty_bf16);
-  EXPECT_FALSE(found("fma(x, -65536.0, x)", "x * -65536.0").hasty_bf16);
-  EXPECT_FALSE(found("| (floatBitsToUint(x) & 0x80000000u)", "").hasty_bf16);
-  EXPECT_FALSE(found("fma(x, 65536.0, fma(x, -65536.0, x))", "nearest_value(x)").hasty_bf16)
-      << "takes what is too large";
+  EXPECT_FALSE(found("float far = x * 65536.0;", "float far = x * 32768.0;").hasty_bf16);
+  EXPECT_FALSE(found("return far - (far - x);", "return far + (x - far);").hasty_bf16) << "loses the sign of zeros";
+  EXPECT_FALSE(found("return far - (far - x);", "return nearest_value(x);").hasty_bf16) << "takes what is too large";
 }
 
 // Numbers from 2^112 on, infinities and NaN, in single elements of groups that are rounded in haste; zeros' signs.

@@ -67,7 +67,8 @@ TEST(GpuRender, DialectsDefineTheSameWords) {
   kernel.words = 1;
   std::set<std::string> cuda = words_defined_by(cuda_source(kernel));
   for (const char* of_pairs : {"ADD_BF16_PAIR", "NEAREST_BF16_PAIR", "FLUSHED_BF16_PAIR", "CANONICAL_BF16_PAIR",
-                               "LARGER_BF16_PAIR", "SMALLER_BF16_PAIR", "NEAR_OTHER"}) {
+                               "LARGER_BF16_PAIR", "SMALLER_BF16_PAIR", "NEAR_OTHER", "LOAD2_U32", "STORE2_U16",
+                               "STORE2_U32", "STORE2_BF16", "STORE2_SURE_BF16", "STORE2_F16", "STORE2_SURE_F16"}) {
     EXPECT_EQ(cuda.erase(of_pairs), 1) << of_pairs << " is for devices with bf16_pairs";
   }
   EXPECT_EQ(words_defined_by(vulkan_source(kernel, {}, 32)), cuda);

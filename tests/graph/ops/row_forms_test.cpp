@@ -31,6 +31,21 @@ TEST(RowForms, ReductionsOfEveryLength) {
   }
 }
 
+// Of more rows than a GPU has units: rows that stay in registers, on some.
+TEST(RowForms, ManyLongRows) {
+  constexpr std::int64_t kRows = 140;
+  for (const auto& [n, dtype] : {std::pair{2048, DType::f16}, {2304, DType::bf16}, {4096, DType::f32}}) {
+    SCOPED_TRACE(fmt::format("rows of {} {}", n, name_of(dtype)));
+    const auto x = [n = n, dtype = dtype](Device device) { return random_tensor({kRows, n}, dtype, 701, device); };
+    const auto w = [n = n, dtype = dtype](Device device) { return random_tensor({n}, dtype, 702, device); };
+    same_everywhere([&](Device device) { return softmax(x(device), -1); });
+    same_everywhere([&, n = n](Device device) {
+      return layer_norm(gelu(x(device) + w(device)) + x(device), {n}, w(device), w(device));
+    });
+    same_everywhere([&](Device device) { return x(device) * sum(x(device) * x(device), {1}, true); });
+  }
+}
+
 // Without an order to keep GPUs cut long rows as they like: few rows into more chunks than many.
 TEST(RowForms, LargestAndSmallestOfLongRows) {
   int seed = 900;

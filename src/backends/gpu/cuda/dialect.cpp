@@ -47,14 +47,18 @@ typedef unsigned long long ULONG;
 #define SELECT(condition, x, y) ((condition) ? (x) : (y))
 #define CANONICAL_F32(x) quick_canonical(x)
 #define FLUSHED_F32(x) flushed(x, 0x00800000u)
+#define FLUSH_FACTOR(x, least) flush_factor(x, least)
 #define FLOAT_KEY(x) max_key(x)
 #define MIN_KEY(x) min_key(x)
 // x, or the zero of its sign where its magnitude is not above `least`: a factor of 1 or 0. Arithmetic makes but one NaN,
 // 0x7fffffff, which the minimum of words turns into ours; negative numbers are negative words.
-FUNCTION float flushed(float x, UINT least) {
+FUNCTION float flush_factor(float x, UINT least) {
   float factor;
   asm("set.gt.f32.f32 %0, %1, %2;" : "=f"(factor) : "f"(fabsf(x)), "f"(FROM_BITS(least)));
-  return __fmul_rn(x, factor);
+  return factor;
+}
+FUNCTION float flushed(float x, UINT least) {
+  return __fmul_rn(x, flush_factor(x, least));
 }
 FUNCTION float quick_canonical(float x) {
   return __int_as_float(min(__float_as_int(flushed(x, 0x00800000u)), 0x7fc00000));
@@ -180,8 +184,9 @@ FUNCTION UINT half_pair(float low, float high) {
 #define nearest_half_pair(low, high) (ENCODE_F16(low) | (ENCODE_F16(high) << 16))
 #endif
 // ex2.approx and rcp.approx: relative errors of at most 2^-22 and 2^-23 (PTX ISA).
-#define GELU_TO_BF16(x) gelu_to_bf16_by(x, near_reciprocal(gelu_divisor(x, 13.1875f)), near_power(gelu_exponent(x, 13.1875f)))
-#define GELU_TO_F16(x) gelu_to_f16_by(x, near_reciprocal(gelu_divisor(x, 5.5f)), near_power(gelu_exponent(x, 5.5f)))
+#define MAGNITUDE(x) fabsf(x)
+#define GELU_TO_BF16(x) gelu_to_bf16_by(x, near_reciprocal(gelu_divisor(x, 13.1875f, 0.36f)), near_power(gelu_exponent(x, 13.1875f)))
+#define GELU_TO_F16(x) gelu_to_f16_by(x, near_reciprocal(gelu_divisor(x, 5.5f, 0.25f)), near_power(gelu_exponent(x, 5.5f)))
 FUNCTION float near_reciprocal(float x) {
   float result;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
@@ -231,6 +236,13 @@ FUNCTION ULONG zero_after_earlier() {
 #define STORE_U32(a, i, word) ((UINT*)(a))[i] = (word)
 #define STORE_U64(a, i, word) ((ULONG*)(a))[i] = (word)
 #define LOAD4_U32(a, i, words4) { uint4 v = __ldg((const uint4*)((const UINT*)(a) + (i))); words4[0] = v.x; words4[1] = v.y; words4[2] = v.z; words4[3] = v.w; }
+#define LOAD2_U32(a, i, words2) { uint2 v = __ldg((const uint2*)((const UINT*)(a) + (i))); words2[0] = v.x; words2[1] = v.y; }
+#define STORE2_U32(a, i, words2) *(uint2*)((UINT*)(a) + (i)) = make_uint2(words2[0], words2[1]);
+#define STORE2_U16(a, i, words2) *(UINT*)((unsigned short*)(a) + (i)) = JOINED_U16(words2, 0);
+#define STORE2_BF16(a, i, floats2) *(UINT*)((unsigned short*)(a) + (i)) = JOINED_BF16(floats2, 0);
+#define STORE2_SURE_BF16(a, i, floats2) *(UINT*)((unsigned short*)(a) + (i)) = nearest_pair(floats2[0], floats2[1]);
+#define STORE2_F16(a, i, floats2) *(UINT*)((unsigned short*)(a) + (i)) = JOINED_F16(floats2, 0);
+#define STORE2_SURE_F16(a, i, floats2) *(UINT*)((unsigned short*)(a) + (i)) = nearest_half_pair(floats2[0], floats2[1]);
 #define LOAD2_U16(a, i, words2) { UINT v = __ldg((const UINT*)((const unsigned short*)(a) + (i))); PARTS_U16(v, words2, 0) }
 #define LOAD4_U16(a, i, words4) { uint2 v = __ldg((const uint2*)((const unsigned short*)(a) + (i))); words4[0] = v.x & 0xffffu; words4[1] = v.x >> 16; words4[2] = v.y & 0xffffu; words4[3] = v.y >> 16; }
 #define STORE4_U32(a, i, words4) *(uint4*)((UINT*)(a) + (i)) = make_uint4(words4[0], words4[1], words4[2], words4[3]);

@@ -249,19 +249,51 @@ std::string ProgramWriter::elementwise(const Instruction& step, int i) {
     if (roundings_.only_to_bf16[at] && holds(DType::bf16, step.a)) return fmt::format("GELU_TO_BF16({})", name(step.a));
     if (roundings_.only_to_f16[at] && holds(DType::f16, step.a)) return fmt::format("GELU_TO_F16({})", name(step.a));
   }
+  const Rounding rounding = shortcuts_.not_tiny.contains(i) || late_.contains(i) ? Rounding::none : rounding_of(i);
+  if (step.op == Op::add && type == ComputeType::f32 && (factors_.contains(step.a) || factors_.contains(step.b))) {
+    const int flushed = factors_.contains(step.a) ? step.a : step.b;
+    const int other = flushed == step.a ? step.b : step.a;
+    return fmt::format("{}(FMA({}, factor{}, {}))", canonical_macro(rounding), name(flushed), flushed,
+                       value(other, type));
+  }
   std::string arguments;
   for (int o = 0; o < info.arity; ++o) {
     const int operand = o == 0 ? step.a : o == 1 ? step.b : step.c;
     arguments += (o == 0 ? "" : ", ") + value(operand, type);
   }
-  return fmt::format(
-      "{}({})",
-      function_of(step.op, type,
-                  shortcuts_.not_tiny.contains(i) ? Rounding::none : roundings_.results[static_cast<std::size_t>(i)]),
-      arguments);
+  return fmt::format("{}({})", function_of(step.op, type, rounding), arguments);
+}
+
+bool ProgramWriter::is_late(int i) const {
+  return late_.contains(i) && !shortcuts_.not_tiny.contains(i);
+}
+
+void ProgramWriter::flush_in_sums(const std::set<int>& kept) {
+  std::map<int, int> uses;
+  std::set<int> others;  // are taken by something else
+  for (const Output& output : program_.outputs) others.insert(output.value);
+  for (std::size_t i = 0; i < program_.code.size(); ++i) {
+    const Instruction& step = program_.code[i];
+    const bool sums = step.kind == Kind::elementwise && step.op == Op::add && step.type == ComputeType::f32;
+    for (const int operand : {step.a, step.b, step.c}) {
+      if (operand >= 0 && (!sums || ++uses[operand] > 1)) others.insert(operand);
+    }
+  }
+  for (const auto& [i, count] : uses) {
+    const Instruction& step = program_.code[static_cast<std::size_t>(i)];
+    const bool flushes = rounding_of(i) == Rounding::flushed && step.type == ComputeType::f32 &&
+                         (step.kind == Kind::elementwise || rounds_in_haste(i));
+    if (flushes && step.extent == Extent::vector && !kept.contains(i) && !others.contains(i)) late_.insert(i);
+  }
+}
+
+void ProgramWriter::declare_factor(Lines& lines, int i, int of, const char* least) {
+  lines.add("float factor{} = FLUSH_FACTOR({}, {});", i, name(of), least);
+  factors_.insert(i);
 }
 
 void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
+  factors_.erase(i);
   const Instruction& step = program_.code[static_cast<std::size_t>(i)];
   const auto define = [&](const std::string& text) { lines.add("{} {} = {};", type_name(step.type), name(i), text); };
   const auto words_as_value = [&](const std::string& word) {
@@ -299,13 +331,16 @@ void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
     }
     case Kind::elementwise:
       if (divides_by_inverse(i)) return quotient(lines, step, i);
-      return define(elementwise(step, i));
+      define(elementwise(step, i));
+      if (is_late(i)) declare_factor(lines, i, i, "0x00800000u");
+      return;
     case Kind::cast:
       if (compute_type(step.from) == ComputeType::f32 && type_of(step.a) == ComputeType::f32) {
         if (step.dtype == DType::f32) return define(fmt::format("{}({})", canonical_macro(rounding), name(step.a)));
         if (haste_ == Haste::hasty && rounds_in_haste(i)) {
-          define(fmt::format("{}({})", rounding == Rounding::to_16_bits ? "HASTY_NEAREST_BF16" : "HASTY_BF16",
-                             name(step.a)));
+          const bool nearest = rounding == Rounding::to_16_bits || late_.contains(i);
+          define(fmt::format("{}({})", nearest ? "HASTY_NEAREST_BF16" : "HASTY_BF16", name(step.a)));
+          if (late_.contains(i)) declare_factor(lines, i, step.a, "0x00808000u");
           if (is_watched(i)) watch(lines, name(i));
           return;
         }
@@ -347,7 +382,12 @@ void ProgramWriter::store(Lines& lines, int output, const std::string& part) {
     if (rounded_.contains(output)) {
       lines.add("out{}_words[q] = {};", output, hasty_output(output));
       const bool watches = haste_ == Haste::hasty && !is_share_of_row(out.value);
-      if (watches) watch(lines, fmt::format("out{}_words[q]", output));
+      if (watches && watched_.empty() && watched_left_ == 1) {
+        --watched_left_;
+        lines.add("if (q % 2 == 1) doubt = FMA(out{0}_words[q - 1], out{0}_words[q], doubt);", output);
+      } else if (watches) {
+        watch(lines, fmt::format("out{}_words[q]", output));
+      }
       return;
     }
     return lines.add("out{}_words[q] = {};", output, name(out.value));

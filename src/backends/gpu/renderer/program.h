@@ -35,6 +35,8 @@ class ProgramWriter {
   /// `bounded`: inputs with borders along other dimensions count, too; load_vectors alone reads such.
   /// Not of 8 for more instructions than `most_code`: that makes texts that compile slowly.
   bool choose_vectors(int most = 8, bool bounded = false, std::size_t most_code = 24);
+  /// The same for 2 neighbours of 2 or 4 bytes, if all that rows read and write is such.
+  bool choose_twos();
   /// The same for 4 neighbours, but only if all that `instructions` load and all of `outputs` is moved at once.
   bool choose_vectors_for(const std::set<int>& instructions, const std::set<int>& outputs);
   /// The same for 2 neighbours of 2 bytes each along dimension `d`, if all that `instructions` load is such or the same
@@ -74,6 +76,9 @@ class ProgramWriter {
   void declare_inverses(Lines& lines, const std::set<int>& instructions);
   /// From here on groups may round to bf16 in haste (Arithmetic::hasty_bf16): program_haste.cpp.
   void take_hasty_bf16(bool has) { has_haste_ = has; }
+  /// From here on what one sum alone takes, of no `kept` value, is flushed by that sum, which is a fused multiply-add
+  /// with a factor of 1 or 0. Needs a fused FMA.
+  void flush_in_sums(const std::set<int>& kept);
   /// Whether a group of these instructions and outputs does so.
   bool is_hasty(const std::set<int>& instructions, const std::set<int>& outputs) const;
   /// Has `elements` write the loop over neighbours of which nothing but `outputs` remains. All their quotients, and
@@ -125,6 +130,8 @@ class ProgramWriter {
   void begin_haste(const std::set<int>& instructions, const std::set<int>& outputs);
   bool rounds_in_haste(int i) const;  ///< a cast
   bool is_watched(int i) const;
+  bool is_late(int i) const;  ///< elementwise
+  void declare_factor(Lines& lines, int i, int of, const char* least);
   std::string hasty_output(int output) const;
   void watch(Lines& lines, const std::string& rounded);
   std::string elementwise(const Instruction& step, int i);
@@ -142,6 +149,8 @@ class ProgramWriter {
   NeededRoundings roundings_;
   Shortcuts shortcuts_;
   std::set<int> inverses_;  ///< row values whose inverse is declared
+  std::set<int> late_;      ///< what sums flush (flush_in_sums)
+  std::set<int> factors_;   ///< those of them whose factor is declared
   /// Quotients by way of inverses: each doubtful one is computed in full, it sets `doubtful`, or all are in full.
   enum class Quotients { each, quick, full };
   Quotients quotients_ = Quotients::each;

@@ -86,10 +86,7 @@ void ProgramWriter::begin_haste(const std::set<int>& instructions, const std::se
 
 std::string ProgramWriter::hasty_output(int output) const {
   const int value = program_.outputs[static_cast<std::size_t>(output)].value;
-  const char* macro = is_share(output)         ? "HASTY_NUMBER_BF16"
-                      : haste_ != Haste::hasty ? "ROUND_BF16"
-                      : is_share_of_row(value) ? "HASTY_SHARE_BF16"
-                                               : "HASTY_BF16";
+  const char* macro = is_share(output) ? "HASTY_NEAREST_BF16" : haste_ != Haste::hasty ? "ROUND_BF16" : "HASTY_BF16";
   return fmt::format("{}({})", macro, name(value));
 }
 

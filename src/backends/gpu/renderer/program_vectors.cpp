@@ -66,6 +66,34 @@ bool ProgramWriter::choose_vectors(int most, bool bounded, std::size_t most_code
   return false;
 }
 
+bool ProgramWriter::choose_twos() {
+  constexpr int kWidth = 2;
+  const int rank = space_.shape.rank();
+  if (rank == 0 || space_.shape[rank - 1] % kWidth != 0) return false;
+  const auto is_such = [](const View& view, DType dtype) {
+    return size_of(dtype) >= 2 && has_vectors(view, dtype, kWidth);
+  };
+  std::set<int> inputs;
+  std::set<int> outputs;
+  for (const Instruction& step : program_.code) {
+    if (step.kind == Kind::gather || step.kind == Kind::gather_bits) return false;
+    if (step.kind != Kind::load && step.kind != Kind::load_bits) continue;
+    if (step.extent == Extent::row) continue;
+    const auto i = static_cast<std::size_t>(step.index);
+    if (!is_such(space_.inputs[i], program_.inputs[i].dtype)) return false;
+    inputs.insert(step.index);
+  }
+  for (std::size_t o = 0; o < program_.outputs.size(); ++o) {
+    if (program_.code[static_cast<std::size_t>(program_.outputs[o].value)].extent == Extent::row) continue;
+    if (!is_such(space_.outputs[o], program_.outputs[o].dtype)) return false;
+    outputs.insert(static_cast<int>(o));
+  }
+  width_ = kWidth;
+  vector_inputs_ = std::move(inputs);
+  vector_outputs_ = std::move(outputs);
+  return true;
+}
+
 bool ProgramWriter::choose_vectors_for(const std::set<int>& instructions, const std::set<int>& outputs) {
   constexpr int kWidth = 4;
   const Shape& shape = space_.shape;

@@ -175,10 +175,17 @@ void Reduction::start_chain(Lines& lines, bool guarded) const {
   if (is_watched(guarded)) lines.add("UINT least{} = 0xffffffffu;", number_);
 }
 
-void Reduction::chain_part(Lines& lines, int index, const std::string& from, int size, bool full, bool guarded) const {
+void Reduction::chain_part(Lines& lines, int index, const std::string& from, int size, bool full, bool guarded,
+                           const std::string& sure) const {
   const int constant = full ? size : 0;
   const std::string end = full ? "" : fmt::format("SELECT(left < {0}, left, {0})", size);
   if (!is_watched(guarded)) return chain_by(lines, index, from, constant, Chain::plain, end);
+  if (!sure.empty()) {
+    lines.open("if ({}) {{", sure);
+    chain_by(lines, index, from, constant, Chain::sure, end);
+    lines.close();
+    lines.open("else {{");
+  }
   // From the first part with small elements on, all are added exactly: what was added before them is.
   lines.add("float before{0} = r{0};", number_);
   chain_by(lines, index, from, constant, Chain::watched, end);
@@ -186,6 +193,7 @@ void Reduction::chain_part(Lines& lines, int index, const std::string& from, int
   lines.add("r{0} = before{0};", number_);
   chain_by(lines, index, from, 0, Chain::rare, full ? std::to_string(size) : end);
   lines.close();
+  if (!sure.empty()) lines.close();
 }
 
 void Reduction::chain_by(Lines& lines, int index, const std::string& from, int size, Chain kind,
@@ -209,7 +217,20 @@ void Reduction::chain_by(Lines& lines, int index, const std::string& from, int s
       lines.close();
     }
   }
-  accumulate(lines, "", a, b, "e", kind == Chain::watched ? "FMA" : "FMA_EXACT");
+  accumulate(lines, "", a, b, "e", kind == Chain::watched || kind == Chain::sure ? "FMA" : "FMA_EXACT");
+  lines.close();
+}
+
+void Reduction::chain_held(Lines& lines, const std::string& arrays, int index, int steps, int width) const {
+  const bool two = step_.b >= 0 && step_.b != step_.a;
+  const std::string a = fmt::format("{}{}[s * {} + q]", arrays, index, width);
+  const std::string b = two ? fmt::format("{}{}[s * {} + q]", arrays, index + 1, width) : a;
+  lines.add("UNROLL");
+  lines.open("for (int s = 0; s < {}; s++) {{", steps);
+  lines.add("UNROLL");
+  lines.open("for (int q = 0; q < {}; q++) {{", width);
+  accumulate(lines, "[q]", a, b, "");
+  lines.close();
   lines.close();
 }
 

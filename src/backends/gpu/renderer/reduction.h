@@ -41,7 +41,12 @@ class Reduction {
              bool guarded) const;  ///< size: of all rows, 0 if they differ
   /// The same in parts of `size` elements, of the last of which only `left` (an int) are there, unless all are `full`.
   void start_chain(Lines& lines, bool guarded) const;
-  void chain_part(Lines& lines, int index, const std::string& from, int size, bool full, bool guarded) const;
+  /// `sure`: a condition on which no element is too small, or empty.
+  void chain_part(Lines& lines, int index, const std::string& from, int size, bool full, bool guarded,
+                  const std::string& sure) const;
+  /// The chains of `width` lanes over the `steps` elements of each that this thread has in arrays, which start at what
+  /// r<number>[q] holds.
+  void chain_held(Lines& lines, const std::string& arrays, int index, int steps, int width) const;
   /// Sums and products: an accumulator for each of `width` neighbours, named r<number>[q].
   void start_lanes(Lines& lines, int width) const;
   /// Writes them to this thread's `width` places of the shared array, and reads others from there.
@@ -78,8 +83,8 @@ class Reduction {
   std::string combined(const std::string& a, const std::string& b) const;
 
  private:
-  /// With FMA_EXACT, where it is needed or hardly ever, or with FMA beside a look at the elements.
-  enum class Chain : std::uint8_t { plain, rare, watched };
+  /// With FMA_EXACT, where it is needed or hardly ever, or with FMA, beside a look at the elements or without.
+  enum class Chain : std::uint8_t { plain, rare, watched, sure };
   bool is_watched(bool guarded) const {
     return guarded && step_.reduce == ReduceOp::dot && operand_ == ComputeType::f32;
   }
@@ -110,6 +115,8 @@ void combine_lanes(Lines& lines, const std::vector<Reduction>& reductions, const
 /// `near_others`: threads read each other's values by NEAR_OTHER.
 void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int lanes, int width, int team_threads,
                   bool near_others);
+/// The same of 64 lanes of which each 32 threads hold two neighbours, in r<number>[q]: by NEAR_OTHER alone.
+void combine_near_lanes(Lines& lines, const std::vector<Reduction>& reductions);
 /// The same for float extrema of start_quick, in r<number>.
 void combine_quick(Lines& lines, const std::vector<Reduction>& reductions, int team_threads, bool near_others);
 

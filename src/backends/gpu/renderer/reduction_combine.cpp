@@ -163,6 +163,19 @@ void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int la
   }
 }
 
+void combine_near_lanes(Lines& lines, const std::vector<Reduction>& reductions) {
+  for (const Reduction& reduction : reductions) {
+    const std::string r = fmt::format("r{}", reduction.number());
+    lines.add("UNROLL");
+    lines.open("for (int m = {}; m > 0; m >>= 1) {{", kNear / 2);
+    for (const char* const q : {"[0]", "[1]"}) {
+      lines.add("{} = {};", r + q, reduction.combined(r + q, fmt::format("NEAR_OTHER({}{}, m)", r, q)));
+    }
+    lines.close();
+    lines.add("{} {}_sum = {};", type_name(reduction.operand_type()), r, reduction.combined(r + "[0]", r + "[1]"));
+  }
+}
+
 void combine_quick(Lines& lines, const std::vector<Reduction>& reductions, int team_threads, bool near_others) {
   if (reductions.empty() || team_threads == 1) {
     for (const Reduction& reduction : reductions) {

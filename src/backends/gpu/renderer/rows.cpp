@@ -66,7 +66,10 @@ Launch elementwise(const Program& program, const RenderLimits& limits) {
     const int divisor = program.code[static_cast<std::size_t>(i)].b;
     if (divisor >= 0 && !code.contains(divisor)) by_constants.insert(i);
   }
-  if (limits.arithmetic.fused_fma) writer.declare_inverses(lines, by_constants);
+  if (limits.arithmetic.fused_fma) {
+    writer.declare_inverses(lines, by_constants);
+    writer.flush_in_sums({});
+  }
   if (writer.choose_vectors(kMostVector, true)) {
     const int width = writer.width();
     const int last = rank - 1;

@@ -9,6 +9,8 @@
 //   staged   longer rows: elements are computed by as many threads as there are, 16 or so each, and what is summed
 //            passes through shared memory to the 64 threads that follow the lanes: a whole row, or what was computed
 //            in one step
+//   handed   the same without that memory: each 32 threads have a part of the row, with two lanes to a thread, and hand
+//            the sums so far on to the next 32
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -116,7 +118,10 @@ void TeamKernel::write_element(int phase, const std::vector<Reduction>& reductio
     const ComputeType type = reduction.operand_type();
     const std::string a = writer_.value(reduce.a, type);
     const std::string b = reduce.b < 0 ? "" : writer_.value(reduce.b, type);
-    if (staged_ && reduction.is_ordered()) {
+    if (handed_ && reduction.is_ordered()) {
+      reduction.stage(lines_, fmt::format("stage{}_", phase).c_str(), index, a, b, held);
+      index += static_cast<int>(reduction.stages(index, 0).size());
+    } else if (staged_ && reduction.is_ordered()) {
       reduction.stage(lines_, width_ > 1 ? "staged" : "stage", index, a, b, width_ > 1 ? "q" : "element");
       index += static_cast<int>(reduction.stages(index, 0).size());
     } else if (is_best_of_pairs(reduction)) {
@@ -154,7 +159,7 @@ void TeamKernel::open_group(const std::set<int>& computed, const std::set<int>& 
   const int last = space_.shape.rank() - 1;
   Shape groups = space_.shape;
   groups[last] /= width_;
-  lines_.add("int group = lane + s * {};", team_);
+  lines_.add("int group = {};", group_of("s"));
   if (!full_) lines_.open("if (group * {} < length) {{", width_);
   decompose(lines_, words_, groups, space_.rows, last + 1, "group", "g", space_.wide);
   for (int d = space_.rows; d < last; ++d) lines_.add("{0} i{1} = g{1};", index, d);
@@ -162,10 +167,16 @@ void TeamKernel::open_group(const std::set<int>& computed, const std::set<int>& 
   writer_.declare_places(lines_, "v", "row", space_.rows, last, computed, stored, false);
 }
 
+std::string TeamKernel::group_of(const std::string& s) const {
+  if (!handed_) return fmt::format("lane + {} * {}", s, team_);
+  return fmt::format("lane % {0} + lane / {0} * {1} + {2} * {0}", kNear, kNear * steps_, s);
+}
+
 // A sum of 64 bits whose last part is a constant once loops are unrolled, which a load then has room for.
 std::string TeamKernel::first_of_group() const {
   if (space_.wide || space_.rows + 1 != space_.shape.rank()) return "first";
-  return fmt::format("LONG(lane * {}) + LONG(s * {})", width_, width_ * team_);
+  if (!handed_) return fmt::format("LONG(lane * {}) + LONG(s * {})", width_, width_ * team_);
+  return fmt::format("LONG(({}) * {}) + LONG(s * {})", group_of("0"), width_, width_ * kNear);
 }
 
 void TeamKernel::write_copies() {
@@ -202,7 +213,7 @@ void TeamKernel::write_vectors(int phase, const std::vector<Reduction>& reductio
   take_staged(phase);
   std::vector<SharedArray> stages;
   for (const Reduction& reduction : reductions) {
-    if (!staged_ || !reduction.is_ordered()) continue;
+    if (!staged_ || handed_ || !reduction.is_ordered()) continue;
     for (SharedArray& array : reduction.stages(static_cast<int>(stages.size()), 0)) stages.push_back(std::move(array));
   }
   for (std::size_t i = 0; i < stages.size(); ++i) {
@@ -265,8 +276,9 @@ void TeamKernel::write_phase(int phase) {
     }
   }
   if (computed.empty() && reductions.empty() && outputs_of(phase).empty()) return;
+  std::vector<SharedArray> stages;  // in registers
   for (const Reduction& reduction : reductions) {
-    const bool lanes = width_ > 1 && !staged_ && reduction.is_ordered();
+    const bool lanes = width_ > 1 && (!staged_ || handed_) && reduction.is_ordered();
     if (is_quick(reduction)) {
       reduction.start_quick(lines_);
       if (is_by_words(reduction)) reduction.start_words(lines_);
@@ -276,11 +288,17 @@ void TeamKernel::write_phase(int phase) {
       reduction.start(lines_, "");
     }
     const bool chained = width_ > 1 && staged_ && reduction.is_ordered();  // by kLanes threads of each team
+    if (handed_ && reduction.is_ordered()) {
+      const int first = static_cast<int>(stages.size());
+      for (SharedArray& array : reduction.stages(first, steps_ * width_)) stages.push_back(std::move(array));
+    }
     const int places = chained ? kLanes * limits_.threads / team_ : limits_.threads * (lanes ? width_ : 1);
     for (SharedArray& array : reduction.shared(places, is_quick(reduction))) {
       shared_.push_back(std::move(array));
     }
   }
+  for (const SharedArray& array : stages)
+    lines_.add("{} stage{}_{}[{}];", type_name(array.type), phase, array.name.substr(5), array.size);
   if (limits_.arithmetic.fused_fma) writer_.declare_inverses(lines_, computed);
   if (phase == 0 && !copied_.empty()) write_copies();
   const bool sums_steps = by_steps_ && std::any_of(reductions.begin(), reductions.end(),
@@ -305,13 +323,13 @@ void TeamKernel::write_phase(int phase) {
     }
   }
   if (!has_few_rows()) ahead_.clear();
-  if (sums_steps) load_ahead(computed, writer_.vector_inputs_by_row(computed));
+  if (sums_steps || handed_) load_ahead(computed, writer_.vector_inputs_by_row(computed));
   const auto steps = [&] {
     lines_.add("{}", steps_ * width_ * static_cast<int>(computed.size()) <= 256 || holds_ ? "UNROLL" : "UNROLL_BY(4)");
     lines_.open("for (int s = 0; s < {}; s++) {{", steps_);
     if (sums_steps) {
       by_shortcuts([&] { write_vectors(phase, reductions); });
-      chain_step(reductions);
+      chain_step(reductions, shortcuts);
     } else if (width_ > 1) {
       write_vectors(phase, reductions);
     } else {
@@ -329,7 +347,7 @@ void TeamKernel::write_phase(int phase) {
     if (is_by_words(reduction)) take_words(reduction);
   }
   find_zeros(reductions);
-  combine(reductions);
+  combine(reductions, phase);
   for (const Reduction& reduction : reductions) {
     reduction.finish(lines_, width_ > 1 && reduction.is_ordered() ? "_sum" : "", "length == 0");
   }
@@ -367,7 +385,7 @@ void TeamKernel::load_ahead(std::set<int> loads, const std::set<int>& inputs) {
   lines_.close();
 }
 
-void TeamKernel::chain_step(const std::vector<Reduction>& reductions) {
+void TeamKernel::chain_step(const std::vector<Reduction>& reductions, const Shortcuts& shortcuts) {
   lines_.add("BARRIER();");
   lines_.open("if (lane < {}) {{", kLanes);
   if (!full_) lines_.add("int left = int(length) - s * {};", stage_size(team_));
@@ -375,11 +393,42 @@ void TeamKernel::chain_step(const std::vector<Reduction>& reductions) {
   for (const Reduction& reduction : reductions) {
     if (!reduction.is_ordered()) continue;
     reduction.chain_part(lines_, index, fmt::format("team * {}", stage_size(team_)), stage_size(team_), full_,
-                         is_guarded(reduction.operand_type(), limits_));
+                         is_guarded(reduction.operand_type(), limits_),
+                         shortcuts.sure.contains(reduction.number()) ? shortcuts.condition : "");
     index += static_cast<int>(reduction.stages(index, 0).size());
   }
   lines_.close();
   lines_.add("if (s + 1 < {}) BARRIER();", steps_);
+}
+
+void TeamKernel::hand_on(const std::vector<Reduction>& reductions, int phase) {
+  const auto at = [](int q) { return fmt::format("lane % {} * {} + {}", kNear, kLanes / kNear, q); };
+  const auto move = [&](bool back) {
+    for (const Reduction& reduction : reductions) {
+      for (int q = 0; q < width_; ++q) {
+        const std::string place = fmt::format("shared{}[{}]", reduction.number(), at(q));
+        const std::string sum = fmt::format("r{}[{}]", reduction.number(), q);
+        lines_.add("{} = {};", back ? place : sum, back ? sum : place);
+      }
+    }
+  };
+  // Where nothing else does, this keeps the next row's sums from those that are still read.
+  if (last_phase_ == 1) lines_.add("BARRIER();");
+  lines_.open("for (int part = 0; part < {}; part++) {{", team_ / kNear);
+  lines_.open("if (lane / {} == part) {{", kNear);
+  lines_.open("if (part > 0) {{");
+  move(false);
+  lines_.close();
+  int index = 0;
+  for (const Reduction& reduction : reductions) {
+    reduction.chain_held(lines_, fmt::format("stage{}_", phase), index, steps_, width_);
+    index += static_cast<int>(reduction.stages(index, 0).size());
+  }
+  move(true);
+  lines_.close();
+  lines_.add("BARRIER();");
+  lines_.close();
+  move(false);
 }
 
 void TeamKernel::find_zeros(const std::vector<Reduction>& reductions) {
@@ -405,21 +454,23 @@ void TeamKernel::take_words(const Reduction& reduction) {
 void TeamKernel::write_held(int i, const std::function<void(const std::string& value)>& write) {
   lines_.add("UNROLL");
   lines_.open("for (int x = 0; x < {}; x++) {{", steps_ * width_);
-  lines_.add("int element = (lane + x / {0} * {1}) * {0} + x % {0};", width_, team_);
+  lines_.add("int element = ({1}) * {0} + x % {0};", width_, group_of(fmt::format("(x / {})", width_)));
   if (!full_) lines_.open("if (element < length) {{");
   write(held_value(i, "x", "x"));
   if (!full_) lines_.close();
   lines_.close();
 }
 
-void TeamKernel::combine(const std::vector<Reduction>& reductions) {
+void TeamKernel::combine(const std::vector<Reduction>& reductions, int phase) {
   std::vector<Reduction> ordered;
   std::vector<Reduction> quick;
   std::vector<Reduction> others;
   for (const Reduction& reduction : reductions) {
     (reduction.is_ordered() ? ordered : is_quick(reduction) ? quick : others).push_back(reduction);
   }
-  if (staged_ && !by_steps_ && !ordered.empty()) {
+  if (handed_ && !ordered.empty()) {
+    hand_on(ordered, phase);
+  } else if (staged_ && !by_steps_ && !ordered.empty()) {
     lines_.add("BARRIER();");
     lines_.open("if (lane < {}) {{", kLanes);
     int index = 0;
@@ -431,7 +482,9 @@ void TeamKernel::combine(const std::vector<Reduction>& reductions) {
     lines_.close();
   }
   for (const Reduction& reduction : ordered) reduction.halve(lines_, sets_ * width_, width_);
-  if (width_ > 1) {
+  if (handed_) {
+    combine_near_lanes(lines_, ordered);
+  } else if (width_ > 1) {
     combine_sums(lines_, ordered, staged_ ? kLanes : team_ * width_, staged_ ? 1 : width_, team_, has_near_others());
   } else {
     combine_lanes(lines_, ordered, "", std::min(kLanes, team_), team_);

@@ -25,6 +25,7 @@ class TeamKernel {
     find_phases();
     choose_form();
     choose_copies();
+    if (limits_.arithmetic.fused_fma) writer_.flush_in_sums(held_);
   }
 
   Launch render();
@@ -36,6 +37,8 @@ class TeamKernel {
   static constexpr int kLongestPerLane = 16;  ///< elements: more make texts that compile for seconds
   static constexpr int kLongestOfWords16 = 32;  ///< the same of rows that are moved as 8 elements of 16 bits at once
   static constexpr int kThreadsOfWords16 = 128;
+  static constexpr int kThreadsOfHanded = 128;
+  static constexpr int kNear = 32;            ///< threads that have NEAR_OTHER
   static constexpr std::size_t kFewHeld = 2;  ///< values: what softmax alone holds
   static constexpr int kMostHeldWords = 64;  ///< per thread, across phases
   /// With more, or more loads under way, compilers spend registers until too few workgroups run at once: so many
@@ -83,7 +86,11 @@ class TeamKernel {
   // What is held of value i, a float, where that is the upper half of its bits: two elements in a word.
   bool is_held_in_pairs(int i) const { return limits_.copies_to_shared && width_ > 1 && writer_.is_bf16(i); }
   // Fewer threads a row with more elements each, which pay with CUDA, and with Vulkan in few instructions an element.
-  bool is_for_few_threads() const { return limits_.copies_to_shared || (has_low() && held_.size() <= kFewHeld); }
+  bool is_for_few_threads() const {
+    return limits_.copies_to_shared || (has_low() && held_.size() <= kFewHeld) ||
+           (limits_.arithmetic.hasty_bf16 &&
+            std::any_of(held_.begin(), held_.end(), [&](int i) { return writer_.is_bf16(i); }));
+  }
   // What is held at place `at` of the thread's elements, whose number among its neighbours is `q`.
   std::string held_value(int i, const std::string& at, const std::string& q) const;
   void hold(int i, const std::string& at, const std::string& q);
@@ -101,6 +108,7 @@ class TeamKernel {
   struct Shortcuts {
     std::string condition;  ///< empty: none
     ProgramWriter::Shortcuts of;
+    std::set<int> sure;  ///< reductions, sums of squares that are zero or at least 2^-126
   };
   Shortcuts shortcuts_of(int phase) const;
   bool is_difference_of_row(int i) const;  ///< x - w of a row value w
@@ -131,6 +139,12 @@ class TeamKernel {
   }
 
   void stage(int team);
+
+  // Rows whose lanes are two to a thread, in each 32 threads, which hand sums on to the next: no stage in shared
+  // memory.
+  bool hands_on();
+  std::string group_of(const std::string& s) const;
+  void hand_on(const std::vector<Reduction>& reductions, int phase);
 
   std::vector<Reduction> reductions_of(int phase) const;
 
@@ -185,7 +199,7 @@ class TeamKernel {
   }
 
   // Adds what a step has staged.
-  void chain_step(const std::vector<Reduction>& reductions);
+  void chain_step(const std::vector<Reduction>& reductions, const Shortcuts& shortcuts);
 
   // Whether an exponential takes elements less their largest, which reduction `largest` gives; any, if -1.
   bool has_low(int largest = -1) const;
@@ -198,7 +212,7 @@ class TeamKernel {
   void find_zeros(const std::vector<Reduction>& reductions);
 
   // Makes of every thread's part the row's result, which all threads get.
-  void combine(const std::vector<Reduction>& reductions);
+  void combine(const std::vector<Reduction>& reductions, int phase);
 
   void write_row_outputs();
 
@@ -223,6 +237,7 @@ class TeamKernel {
   ProgramWriter::Copies copied_;  ///< what the first phase takes from shared memory
   bool full_ = false;             ///< rows have steps_ * team_ * width_ elements, so that none has to be checked
   bool staged_ = false;
+  bool handed_ = false;    ///< staged in registers: each 32 threads have all lanes, and a part of the row
   bool by_steps_ = false;  ///< what is staged is summed after every step, so that it takes little shared memory
   bool holds_ = false;
   std::set<int> lowest_;      ///< the largest numbers of whose elements this thread knows a lower bound

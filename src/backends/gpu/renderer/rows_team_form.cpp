@@ -84,7 +84,8 @@ void TeamKernel::choose_form() {
   const std::int64_t length = space_.length;
   const int at_once = team_ * width_;
   const std::int64_t steps = std::max<std::int64_t>((length + at_once - 1) / at_once, 1);
-  steps_ = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(steps)));
+  steps_ =
+      static_cast<int>(handed_ ? steps : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(steps))));
   full_ = length == static_cast<std::int64_t>(steps_) * at_once;
   find_staged();
   holds_ = held_words() <= kMostHeldWords;
@@ -254,7 +255,7 @@ std::size_t TeamKernel::bytes_under_way() const {
 }
 
 void TeamKernel::choose_copies() {
-  if (!limits_.copies_to_shared || !staged_ || !holds_ || width_ == 1) return;
+  if (!limits_.copies_to_shared || !staged_ || handed_ || !holds_ || width_ == 1) return;
   const std::set<int> inputs = writer_.vector_inputs_by_row(computed_[0]);
   const auto bytes_of = [&](int input) { return static_cast<std::size_t>(steps_) * writer_.bytes_at_once(input); };
   const std::size_t bytes = bytes_under_way();
@@ -302,8 +303,8 @@ TeamKernel::Shortcuts TeamKernel::shortcuts_of(int phase) const {
       }
     }
     if (code(i).type != ComputeType::f32 || writer_.rounding_of(i) != Rounding::flushed) continue;
-    // Lemma: x - w, |w| >= 2^-40, is zero or at least 2^-64, whatever x is: both are multiples of that, or x is below
-    // half of w. So its product with what is at least 2^-60 is zero or at least 2^-124.
+    // Lemma: x - w, |w| >= 2^-39, is zero or at least 2^-63, whatever x is: both are multiples of that, or x is below
+    // half of w. So its product with what is at least 2^-60 is zero or at least 2^-123, and its square 2^-126.
     const bool is_product = code(i).kind == Kind::elementwise && code(i).op == Op::mul;
     const int difference = is_product ? code(i).a : i;
     if (!is_difference_of_row(difference)) continue;
@@ -311,8 +312,13 @@ TeamKernel::Shortcuts TeamKernel::shortcuts_of(int phase) const {
       if (!is_row(code(i).b) || code(code(i).b).type != ComputeType::f32) continue;
       is_at_least(code(i).b, "0x21800000u");
     }
-    is_at_least(code(difference).b, "0x2b800000u");
+    is_at_least(code(difference).b, "0x2c000000u");
     result.of.not_tiny.insert(i);
+  }
+  for (const Reduction& reduction : reductions_of(phase)) {
+    const Instruction& step = code(reduction.number());
+    const bool squares = step.reduce == ReduceOp::dot && step.a == step.b && result.of.not_tiny.contains(step.a);
+    if (squares && is_difference_of_row(step.a)) result.sure.insert(reduction.number());
   }
   for (const std::string& condition : conditions) {
     result.condition += (result.condition.empty() ? "" : " && ") + condition;
@@ -341,6 +347,7 @@ void TeamKernel::choose_team() {
         return;
       }
     } else {
+      if (hands_on()) return;
       const int team = team_for((length + kLongestPerLane - 1) / kLongestPerLane, limits_.threads);
       if (fits_staged(std::max(team, kLanes)) &&
           writer_.choose_vectors(by_fours && !is_for_few_threads() ? 4 : 8, false, 32)) {
@@ -357,6 +364,31 @@ void TeamKernel::choose_team() {
     if (length > kLongestPerLane * kLanes && fits_staged(limits_.threads)) return stage(limits_.threads);
   }
   team_ = std::max(team_for(length, kLanes), 4);
+}
+
+bool TeamKernel::hands_on() {
+  const std::int64_t length = space_.length;
+  const bool is_long =
+      length >= kLongestPerLane * kThreadsOfHanded && length % (kLanes * kThreadsOfHanded / kNear) == 0;
+  if (!limits_.bf16_pairs || !is_long || space_.row_count <= limits_.units) return false;
+  bool sums = false;
+  for (const Instruction& step : program_.code) {
+    if (step.kind != Kind::reduce) continue;
+    const Reduction reduction(step, 0, step.type, space_.wide);
+    if (reduction.operand_type() != ComputeType::f32) return false;
+    if (!reduction.is_ordered() && !reduction.is_float_extremum()) return false;
+    sums = sums || reduction.is_ordered();
+  }
+  constexpr int kWidth = kLanes / kNear;
+  width_ = kWidth;
+  steps_ = static_cast<int>(length / (kWidth * kThreadsOfHanded));
+  if (sums && held_words() <= kMostHeldWords && writer_.choose_twos()) {
+    limits_.threads = team_ = kThreadsOfHanded;
+    staged_ = handed_ = true;
+    return true;
+  }
+  width_ = 1;
+  return false;
 }
 
 std::size_t TeamKernel::combining_bytes(int width) const {

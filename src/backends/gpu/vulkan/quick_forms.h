@@ -10,6 +10,7 @@ namespace gpu {
 // x, or the zero of its sign where its magnitude is not above a word: a factor of 1 or 0, which leaves NaN what it is.
 inline constexpr const char* kQuickFloats = R"(#define CANONICAL_F32(x) quick_canonical(x)
 #define FLUSHED_F32(x) flushed(x, 0x00800000u)
+#define FLUSH_FACTOR(x, least) flush_factor(x, least)
 #define ROUND_BF16(x) quick_bf16(x)
 #define ANY_ROUND_BF16(x) quick_bf16(x)
 #define NEAREST_BF16(x) nearest_value(x)
@@ -17,8 +18,11 @@ inline constexpr const char* kQuickFloats = R"(#define CANONICAL_F32(x) quick_ca
 #define JOINED_BF16(floats2, j) (ENCODE_BF16(floats2[j]) | floatBitsToUint(quick_bf16(floats2[j + 1])))
 #define LARGER(x, y) quick_larger(x, y)
 #define SMALLER(x, y) quick_smaller(x, y)
+float flush_factor(float x, uint least) {
+  return abs(x) > uintBitsToFloat(least) ? 1.0 : 0.0;
+}
 float flushed(float x, uint least) {
-  return x * (abs(x) > uintBitsToFloat(least) ? 1.0 : 0.0);
+  return x * flush_factor(x, least);
 }
 float quick_canonical(float x) {
   float result = flushed(x, 0x00800000u);
@@ -42,20 +46,17 @@ float quick_smaller(float x, float y) {
 )";
 
 // With |x| below 2^112: 65535 x is rounded to the 24 bits of a float just where x is to 8, to even, too, so the rest of
-// 65536 x is x rounded. Above, that product overflows, and the result is no number. Zeros lose their sign. Both
-// products are of one kind, for NVIDIA's fma takes subnormal operands for zeros, and its products do not.
-inline constexpr const char* kHastyFloats = R"(#define HASTY_BF16(x) hasty_signed(flushed(x, 0x00808000u))
-#define HASTY_NEAREST_BF16(x) hasty_signed(x)
-#define HASTY_SHARE_BF16(x) hasty_value(flushed(x, 0x00808000u))
-#define HASTY_NUMBER_BF16(x) hasty_value(x)
+// 65536 x is x rounded. Above, that product overflows, and the result is no number. Of -0 the first difference is 0,
+// and the second one -0 again. (By two fused multiply-adds that sign costs an instruction, too, of those that NVIDIA's
+// GPUs start half as many of; and signs before operands of those are instructions of their own.)
+inline constexpr const char* kHastyFloats = R"(#define HASTY_BF16(x) hasty_value(flushed(x, 0x00808000u))
+#define HASTY_NEAREST_BF16(x) hasty_value(x)
 #define JOINED_UPPER(floats2, j) ((floatBitsToUint(floats2[j]) >> 16) | (floatBitsToUint(floats2[j + 1]) & 0xffff0000u))
 #define STORE4_ROUNDED(a, i, floats4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_UPPER(floats4, 0), JOINED_UPPER(floats4, 2));
 #define STORE8_ROUNDED(a, i, floats8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_UPPER(floats8, 0), JOINED_UPPER(floats8, 2), JOINED_UPPER(floats8, 4), JOINED_UPPER(floats8, 6));
 float hasty_value(float x) {
-  return fma(x, 65536.0, fma(x, -65536.0, x));
-}
-float hasty_signed(float x) {
-  return uintBitsToFloat(floatBitsToUint(hasty_value(x)) | (floatBitsToUint(x) & 0x80000000u));
+  float far = x * 65536.0;
+  return far - (far - x);
 }
 )";
 
@@ -156,8 +157,9 @@ inline constexpr const char* kPlainHalfPairs =
 
 // A quotient by the language's operator is exact where it is asked to be, and slow.
 inline constexpr const char* kEstimatedGelus =
-    R"(#define GELU_TO_BF16(x) gelu_to_bf16_by(x, near_reciprocal(gelu_divisor(x, 13.1875f)), exp2(gelu_exponent(x, 13.1875f)))
-#define GELU_TO_F16(x) gelu_to_f16_by(x, near_reciprocal(gelu_divisor(x, 5.5f)), exp2(gelu_exponent(x, 5.5f)))
+    R"(#define MAGNITUDE(x) abs(x)
+#define GELU_TO_BF16(x) gelu_to_bf16_by(x, near_reciprocal(gelu_divisor(x, 13.1875f, 0.36f)), exp2(gelu_exponent(x, 13.1875f)))
+#define GELU_TO_F16(x) gelu_to_f16_by(x, near_reciprocal(gelu_divisor(x, 5.5f, 0.25f)), exp2(gelu_exponent(x, 5.5f)))
 float near_reciprocal(float x) {
   return inversesqrt(x * x);
 }
