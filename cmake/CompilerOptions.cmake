@@ -117,6 +117,8 @@ function(lockstep_group_options group result)
     if(NOT group MATCHES "^(core|data|kernels|backends/(cpu|reference)|io|text)|/quick$"
         OR group MATCHES "^io/onnx/export")
       list(APPEND options -O0)  # what computes little takes longer to optimise than to run
+    elseif(group MATCHES "^(core/quick|backends/reference)$")
+      list(APPEND options -O2)  # most of many tests is the reference: -O1 leaves calls for each element's address
     endif()
   elseif(group MATCHES "${lockstep_fastest_groups}")
     set(options "")

@@ -19,6 +19,9 @@ metal_part() {
   local check=("$bin/lockstep" check --device metal:0 --cases build/metal/cases)
   case $1 in
     brief_*) on_metal "$1" "${check[@]}" --brief --dtype "${1#brief_}" ;;
+    # Computed as i64: where kernels of their own read and write it.
+    u32) on_metal "$1" "${check[@]}" --brief --dtype u32 --op add --op to --op where --op sum --op matmul --op gather \
+      --op scatter_add --op sort --op cumsum --op cat ;;
     # One op of each kind of kernel, on a device that runs few threads together.
     narrow) on_metal "$1" LOCKSTEP_METAL_THREADS=96 LOCKSTEP_METAL_SCHEDULE=descending "${check[@]}" --brief --dtype f32 \
       --op add --op sum --op argmax --op softmax --op matmul --op conv2d --op sort --op cumsum --op scatter_add ;;

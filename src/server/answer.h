@@ -7,6 +7,7 @@
 #include <lockstep/text/chat_template.h>
 #include <lockstep/text/tokenizer.h>
 
+#include "server/answer_parts.h"
 #include "server/completion_request.h"
 #include "server/harmony.h"
 #include "server/thoughts.h"

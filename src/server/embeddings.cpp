@@ -1,7 +1,11 @@
 // /v1/embeddings: texts as vectors.
 #include <bit>
+#include <cstdint>
+#include <optional>
 
 #include <fmt/format.h>
+
+#include <lockstep/ops.h>
 
 #include "core/base64.h"
 #include "server/job.h"
@@ -20,6 +24,16 @@ std::string base64_of_floats(const std::vector<float>& values) {
   return base64_of({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
 }
 
+// The first `count` numbers, of length 1 again: of a model that was taught so (Matryoshka) these are a vector, too.
+Tensor first_of(const Tensor& vector, std::optional<std::int64_t> count) {
+  if (!count || *count == vector.numel()) return vector;
+  if (*count > vector.numel()) {
+    throw HttpError(400,
+                    fmt::format("dimensions is at most {} here, the length of this model's vectors", vector.numel()));
+  }
+  return normalize(vector.narrow(0, 0, *count), 2, 0).eval();
+}
+
 }  // namespace
 
 Response LanguageService::embeddings(HttpServer& server, const Request& given) {
@@ -35,8 +49,10 @@ Response LanguageService::embeddings(HttpServer& server, const Request& given) {
       check_model(value.get<std::string>());
     } else if (key == "encoding_format" && (value == "float" || value == "base64")) {
       as_base64 = value == "base64";
-    } else if (key == "dimensions" && value.is_number_integer()) {
-      dimensions = value.get<std::int64_t>();
+    } else if (key == "dimensions") {
+      if (!value.is_number_integer() || value < 1)
+        throw HttpError(400, "dimensions must be a whole number, at least 1");
+      dimensions = value > INT32_MAX ? INT32_MAX : value.get<std::int64_t>();
     } else {
       throw HttpError(400,
                       fmt::format("\"{}\" is no parameter of embeddings, or has a value that is not offered", key));
@@ -53,10 +69,8 @@ Response LanguageService::embeddings(HttpServer& server, const Request& given) {
   }
   Json data = Json::array();
   for (const auto& tokens : texts) {
-    const Tensor vector = server.step_in_turn([&] { return steps_.embed(tokens, served_.pooling); });
-    if (dimensions && *dimensions != vector.numel()) {
-      throw HttpError(400, fmt::format("dimensions: this model's vectors have {}", vector.numel()));
-    }
+    const Tensor vector =
+        server.step_in_turn([&] { return first_of(steps_.embed(tokens, served_.pooling), dimensions); });
     const std::vector<float> values = vector.to_vector<float>();
     data.push_back(Members()
                        .add("object", "embedding")

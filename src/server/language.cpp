@@ -102,7 +102,7 @@ void LanguageService::limit(Job& job) const {
     if (context > 0) room = std::min(room, context - length);
   }
   if (job.request.max_tokens.value_or(0) > kMostTokens && context == 0) {
-    throw HttpError(400, fmt::format("max_tokens is at most {}", kMostTokens));
+    throw HttpError(400, fmt::format("an answer has at most {} tokens", kMostTokens));
   }
   // OpenAI's defaults: 16 for texts, for answers as many as there is room for.
   job.request.options.max_tokens = job.request.max_tokens.value_or(job.chat ? room : std::min<std::int64_t>(room, 16));

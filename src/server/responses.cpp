@@ -132,6 +132,7 @@ bool read_member(const std::string& key, const Json& value, Conversation& conver
     if (!value.is_array()) throw HttpError(400, "input must be a text, or a list of items");
     for (const Json& item : value) conversation.add(item);
   } else if (key == "max_output_tokens") {
+    if (!value.is_number_integer() || value < 1) throw HttpError(400, key + " must be a whole number, at least 1");
     chat["max_tokens"] = value;
   } else if (key == "tools") {
     if (!value.is_array()) throw HttpError(400, "tools must be a list");

@@ -7,7 +7,7 @@
 #include <lockstep/text/grammar.h>
 #include <lockstep/text/tokenizer.h>
 
-#include "server/tools.h"
+#include "server/answer_parts.h"
 
 namespace lockstep {
 inline namespace v0 {

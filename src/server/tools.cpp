@@ -166,24 +166,23 @@ struct Row {
   const char* quote = "";
 };
 
+constexpr Row mistral_list(const char* open) {
+  return {.probe = R"([TOOL_CALLS][{"name":"probe","arguments":{"q":1},"id":"call00000"}])",
+          .open = open,
+          .between = ", ",
+          .close = "]",
+          .arguments = "arguments",
+          .short_ids = true};
+}
+
 // The first that fits; `open` must be there with its spaces, too.
 constexpr Row kRows[] = {
     // Qwen, Hermes
     {R"(<tool_call>{"name":"probe","arguments":{"q":1}}</tool_call>)", "<tool_call>\n", "\n</tool_call>\n<tool_call>\n",
      "\n</tool_call>", "arguments"},
     // Mistral: Nemo, 7B v0.3, ...
-    {.probe = R"([TOOL_CALLS][{"name":"probe","arguments":{"q":1},"id":"call00000"}])",
-     .open = "[TOOL_CALLS][",
-     .between = ", ",
-     .close = "]",
-     .arguments = "arguments",
-     .short_ids = true},
-    {.probe = R"([TOOL_CALLS][{"name":"probe","arguments":{"q":1},"id":"call00000"}])",
-     .open = "[TOOL_CALLS] [",
-     .between = ", ",
-     .close = "]",
-     .arguments = "arguments",
-     .short_ids = true},
+    mistral_list("[TOOL_CALLS]["),
+    mistral_list("[TOOL_CALLS] ["),
     // Devstral, Ministral 3, ...
     {.probe = R"([TOOL_CALLS]probe[ARGS]{"q":1})",
      .open = "[TOOL_CALLS]",

@@ -9,6 +9,7 @@
 #include <lockstep/text/chat_template.h>
 #include <lockstep/text/tokenizer.h>
 
+#include "server/answer_parts.h"
 #include "server/json_body.h"
 
 namespace lockstep {
@@ -53,12 +54,6 @@ std::string tool_grammar(const Json& tools, const ToolChoice& choice, const Tool
 /// JSON or with texts between `quote`.
 std::string call_rules(const Json& tools, const ToolChoice& choice,
                        const std::function<std::string(const std::string& name)>& head, const std::string& quote = {});
-
-struct Answer {
-  std::string reasoning = {};  ///< thoughts
-  std::string content = {};
-  Json calls = Json::array();  ///< As in OpenAI's messages.
-};
 
 Json call_of(const std::string& id, const Json& name, const Json& arguments);
 

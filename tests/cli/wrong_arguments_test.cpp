@@ -170,7 +170,7 @@ TEST(WrongArguments, GiveErrorsOfDocumentedClasses) {
 }
 
 TEST(WrongArguments, MoreOfThem) {
-  try_all(repository_data("cases"), 6, 30);
+  try_all(repository_data("cases"), 6, long_forms() ? 30 : 14);
 }
 
 }  // namespace

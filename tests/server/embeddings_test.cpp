@@ -80,6 +80,24 @@ TEST(Embeddings, AreThoseOfEmbedText) {
   EXPECT_EQ(from_base64(again.at("data")[0].at("embedding").get<std::string>()), expected.to_vector<float>());
 }
 
+TEST(Embeddings, OfFewerDimensionsAreTheFirstNumbersOfLengthOne) {
+  LOCKSTEP_REQUIRE_DATA(stories_weights());
+  const EmbeddingServer server(stories_weights());
+  const auto model = models::load_language_model(stories_weights());
+  const auto tokens = text::Tokenizer::load(stories_weights()).encode("Tom had a dog");
+  const Tensor whole = models::embed_text(*model, tokens, {.pooling = models::Pooling::mean});
+  for (const std::int64_t count : {1, 10, 63}) {
+    const json data = server.post({{"input", tokens}, {"dimensions", count}}).json().at("data").at(0);
+    const Tensor expected = normalize(whole.narrow(0, 0, count), 2, 0).eval();
+    const auto values = data.at("embedding").get<std::vector<float>>();
+    EXPECT_EQ(values, expected.to_vector<float>());
+    EXPECT_EQ(data.at("hash"), fmt::format("{:016x}", expected.hash()));
+    double squares = 0;
+    for (const float value : values) squares += static_cast<double>(value) * value;
+    EXPECT_NEAR(squares, 1.0, 1e-6);
+  }
+}
+
 TEST(Embeddings, OfAnEncoderAndNothingElse) {
   const std::string bert = test::test_data("lm/bert").string();
   LOCKSTEP_REQUIRE_DATA(bert);
@@ -93,7 +111,10 @@ TEST(Embeddings, OfAnEncoderAndNothingElse) {
        std::vector<std::pair<json, std::string>>{{{{"input", json::array()}}, "input must be"},
                                                  {json::object(), "input is missing"},
                                                  {{{"input", {100000}}}, "no token 100000"},
-                                                 {{{"input", {5}}, {"dimensions", 3}}, "dimensions"},
+                                                 {{{"input", {5}}, {"dimensions", 0}}, "dimensions must be"},
+                                                 {{{"input", {5}}, {"dimensions", "3"}}, "dimensions must be"},
+                                                 {{{"input", {5}}, {"dimensions", 1000000}}, "dimensions is at most"},
+                                                 {{{"input", {5}}, {"dimensions", INT64_MAX}}, "dimensions is at most"},
                                                  {{{"input", {5}}, {"encoding_format", "hex"}}, "encoding_format"},
                                                  {{{"input", {5}}, {"n", 1}}, "is no parameter"},
                                                  {{{"input", std::vector<int>(5000, 5)}}, "the model reads"}}) {

@@ -145,7 +145,8 @@ TEST(LanguageService, AnswersAResponseAsAChat) {
   last["usage"] = whole.at("usage");  // the prompt is known by now
   EXPECT_EQ(last, whole);
   EXPECT_EQ(told.post("/v1/responses", {{"input", "a"}, {"previous_response_id", "resp"}}).status, 400);
-  EXPECT_THAT(told.post("/v1/responses", {{"input", "a"}, {"max_output_tokens", 0}}).body, HasSubstr("max_tokens"));
+  EXPECT_THAT(told.post("/v1/responses", {{"input", "a"}, {"max_output_tokens", 0}}).body,
+              HasSubstr("max_output_tokens must be a whole number, at least 1"));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "support/long_forms.h"
 
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
 
 namespace lockstep {
@@ -19,6 +21,20 @@ bool takes_long_here() {
 #else
   return false;
 #endif
+}
+
+bool looks_for_races() {
+#ifdef __SANITIZE_THREAD__
+  return true;
+#else
+  return false;
+#endif
+}
+
+std::size_t drawn_index(std::size_t count) {
+  static std::atomic<std::uint64_t> calls{0};
+  // Weyl's sequence: unlike turns, it falls in step with no loop around it.
+  return static_cast<std::size_t>((++calls * 0x9e3779b97f4a7c15u >> 32) % count);
 }
 
 }  // namespace v0

@@ -2,6 +2,7 @@
 // small, and all of their random cases.
 #pragma once
 
+#include <cstddef>
 #include <type_traits>
 
 namespace lockstep {
@@ -14,11 +15,17 @@ bool long_forms();
 /// Whether a sanitizer makes everything several times as long, and nobody asked for long forms.
 bool takes_long_here();
 
+/// Whether ThreadSanitizer watches, for whom one thread does nothing.
+bool looks_for_races();
+
 /// `count` random cases or repetitions; a quarter of them where everything takes long.
 template <typename Count> Count enough_of(Count count) {
   static_assert(std::is_integral_v<Count>);
   return takes_long_here() ? (count + 3) / 4 : count;
 }
+
+/// One of `count`, drawn from a sequence that is the same in every process.
+std::size_t drawn_index(std::size_t count);
 
 }  // namespace v0
 }  // namespace lockstep

@@ -8,6 +8,8 @@
 #include "backends/reference/backend.h"
 #include "core/fp_state.h"
 #include "kernels/storage.h"
+#include "support/bytes.h"
+#include "support/isa_ways.h"
 
 #include <lockstep/threads.h>
 
@@ -212,7 +214,7 @@ ProgramBuilder::Buffers ProgramBuilder::run_blocks(Isa isa, std::int64_t rows, s
 ::testing::AssertionResult same_bits(const Program& program, const ProgramBuilder::Buffers& expected,
                                      const ProgramBuilder::Buffers& actual) {
   for (std::size_t b = 0; b < expected.size(); ++b) {
-    if (expected[b] == actual[b]) continue;
+    if (same_bytes(expected[b], actual[b])) continue;
     std::size_t at = 0;
     while (expected[b][at] == actual[b][at]) ++at;
     for (const Output& output : program.outputs) {
@@ -233,7 +235,7 @@ ProgramBuilder::Buffers ProgramBuilder::run_blocks(Isa isa, std::int64_t rows, s
   const int threads_before = num_threads();
   ::testing::AssertionResult result = ::testing::AssertionSuccess();
   for (Isa isa : available_isas()) {
-    for (int threads : {1, 2, 7}) {
+    for (const int threads : ways_on<int>(isa, {1, 2, 7})) {
       set_num_threads(threads);
       result = same_bits(program_, expected, run(isa));
       if (!result) {

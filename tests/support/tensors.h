@@ -44,8 +44,8 @@ Tensor random_packed(const Shape& shape, Encoding encoding, std::uint64_t seed, 
 /// The devices that tests run on: ref, cpu, and what LOCKSTEP_TEST_DEVICES names, e.g. "cuda:0,vulkan:0".
 std::vector<Device> test_devices();
 
-/// Computes `compute(device)` on every device of test_devices(), once node by node and once in one window, and expects equal bits.
-/// Returns the value.
+/// Computes `compute(device)` on every device of test_devices(), once node by node and once in one window, and expects
+/// equal bits; on the reference in one of these ways, but in long forms. Returns the value.
 Tensor same_everywhere(const std::function<Tensor(Device)>& compute);
 
 /// Expects `call` to throw ErrorType with a message that contains every one of `parts`.

@@ -14,6 +14,8 @@
 #include "core/fp_state.h"
 #include "kernels/scalar.h"
 #include "kernels/storage.h"
+#include "support/bytes.h"
+#include "support/isa_ways.h"
 #include "support/long_forms.h"
 #include "support/random_view.h"
 
@@ -66,7 +68,10 @@ class Buffers {
   struct Result {
     std::vector<Buffer> buffers;
     std::uint32_t fault = 0;
-    friend bool operator==(const Result&, const Result&) = default;
+    friend bool operator==(const Result& a, const Result& b) {
+      return a.fault == b.fault &&
+             std::equal(a.buffers.begin(), a.buffers.end(), b.buffers.begin(), testing::same_bytes);
+    }
   };
   template <typename Run> Result run(Run run) const {
     Result result{buffers_};
@@ -127,7 +132,7 @@ template <typename K>::testing::AssertionResult agrees_everywhere(const K& kerne
   ::testing::AssertionResult result = ::testing::AssertionSuccess();
   for (Isa isa : available_isas()) {
     const std::unique_ptr<Executable> executable = compile(kernel, isa, memory);
-    for (int threads : {1, 2, 7}) {
+    for (const int threads : testing::ways_on<int>(isa, {1, 2, 7})) {
       if (!result) break;
       set_num_threads(threads);
       const Buffers::Result actual = buffers.run([&](const Binding& binding) { executable->run(binding); });

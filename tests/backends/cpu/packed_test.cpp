@@ -14,7 +14,10 @@
 
 #include "backends/cpu/contraction/contraction.h"
 #include "backends/reference/contraction.h"
+#include "support/bytes.h"
+#include "support/isa_ways.h"
 #include "support/long_forms.h"
+#include "support/random_numbers.h"
 #include "support/tensors.h"
 
 namespace lockstep {
@@ -25,7 +28,7 @@ using Bytes = std::vector<std::byte>;
 Bytes random_floats(std::int64_t count, std::mt19937_64& random) {
   Bytes bytes;
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto value = static_cast<float>(std::normal_distribution<>()(random));
+    const auto value = static_cast<float>(testing::normal_number(random));
     const auto* const first = reinterpret_cast<const std::byte*>(&value);
     bytes.insert(bytes.end(), first, first + sizeof value);
   }
@@ -36,7 +39,7 @@ Bytes random_q8_0(std::int64_t elements, std::mt19937_64& random) {
   Bytes bytes(encoded_bytes(Encoding::q8_0, DType::f32, elements));
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
   for (std::size_t block = 0; block < bytes.size(); block += 34) {
-    const auto scale = to_f16(static_cast<float>(std::normal_distribution<>(0, 0.02)(random)));
+    const auto scale = to_f16(static_cast<float>(0.02 * testing::normal_number(random)));
     std::memcpy(bytes.data() + block, &scale.bits, 2);
   }
   return bytes;
@@ -86,9 +89,9 @@ void expect_reference_bits(Problem problem) {
   const int before = num_threads();
   for (const Isa isa : available_isas()) {
     const auto executable = compile_contraction(problem.kernel, isa);
-    for (const int threads : {1, 3}) {
+    for (const int threads : testing::ways_on<int>(isa, {1, 3})) {
       set_num_threads(threads);
-      EXPECT_TRUE(run([&](const Binding& binding) { executable->run(binding); }) == expected)
+      EXPECT_TRUE(testing::same_bytes(run([&](const Binding& binding) { executable->run(binding); }), expected))
           << to_string(Kernel(problem.kernel)) << " on " << name_of(isa) << " with " << threads << " threads";
     }
   }

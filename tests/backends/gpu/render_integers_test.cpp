@@ -34,7 +34,7 @@ TEST(GpuRender, BlockedProductsUseIntegerTilesWhereTheDeviceHasThem) {
     EXPECT_EQ(rendered.launches[2].groups, 6U);
     for (const Launch& launch : rendered.launches) {
       EXPECT_LE(shared_bytes_of(launch.text), limits.shared_bytes);
-      if (!nvrtc().is_usable()) continue;
+      if (!nvrtc_is_tried()) continue;
       const std::string source = cuda_source(launch.text);
       try {
         EXPECT_FALSE(nvrtc().compile(source, "sm_90a").empty());
@@ -87,7 +87,7 @@ TEST(GpuRender, BlockedProductsUseTheProductsOfBytesThatTheDeviceHas) {
       for (const Launch& launch : rendered.launches) {
         EXPECT_LE(shared_bytes_of(launch.text), c.limits.shared_bytes);
         EXPECT_EQ(launch.text.copies, &launch == &rendered.launches[2] && c.limits.copies_to_shared);
-        if (!nvrtc().is_usable()) continue;
+        if (!nvrtc_is_tried()) continue;
         const std::string source = cuda_source(launch.text);
         try {
           EXPECT_FALSE(nvrtc().compile(source, c.architecture).empty());
@@ -133,7 +133,7 @@ TEST(GpuRender, BlockedAttentionKeepsNoScores) {
   }
   EXPECT_FALSE(backward.launches[0].text.attention_tiles);
   EXPECT_TRUE(backward.launches[7].text.attention_tiles);
-  if (nvrtc().is_usable()) {
+  if (nvrtc_is_tried()) {
     EXPECT_FALSE(nvrtc().compile(cuda_source(forward.launches[0].text), "sm_80").empty());
   }
 }
@@ -198,7 +198,8 @@ TEST(GpuRender, CodesOfManyRowsAreMultipliedByWarpgroupsWhereTheDeviceHasThem) {
       EXPECT_GE(launch.groups, 66U);
       EXPECT_LE(launch.groups, 132U);
       EXPECT_LE(shared_bytes_of(launch.text), limits.shared_bytes);
-      if (nvrtc().is_usable()) {
+      // The texts of encodings differ in how threads take codes apart, not in their tiles.
+      if (nvrtc_is_tried() && (encoding == Encoding::q4_0 || c.rows == 64 || long_forms())) {
         EXPECT_FALSE(nvrtc().compile(cuda_source(launch.text), "sm_90a").empty());
       }
     }
@@ -221,7 +222,7 @@ TEST(GpuRender, IntegerTilesShareALongK) {
   constexpr std::size_t kBlocks = 157;
   EXPECT_EQ(rendered.scratch_bytes, kBlocks * ((1 + 5) * (32768U + 512U) + 5 * 65536U));
   EXPECT_EQ(rendered.launches[2].groups, 5U * 18U);  // 9 blocks each
-  if (!nvrtc().is_usable()) return;
+  if (!nvrtc_is_tried()) return;
   for (const std::size_t i : {2U, 3U}) {
     EXPECT_FALSE(nvrtc().compile(cuda_source(rendered.launches[i].text), "sm_90a").empty());
   }
