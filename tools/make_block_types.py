@@ -2,7 +2,8 @@
 """Makes what the decoders of GGUF's block types are made of and tested with, from the Python package gguf (0.19.0).
 
     src/io/block_grids.h                the tables of the IQ types
-    tests/data/blocks.safetensors       random blocks of all 23 types, and the values that gguf decodes them to
+    tests/data/blocks.safetensors       random blocks of all 23 types, and the values that gguf decodes them to; of Q1_0 and
+                                        Q2_0, which it cannot read, those that ggml does
     tests/data/encoded.safetensors      values, and the blocks that gguf encodes them to; of K and IQ types, which it cannot
                                         write, those of ggml_quantize_chunk in the package xllamacpp (2026.10)
 
@@ -62,6 +63,27 @@ def write_grids():
     (ROOT / "src/io/block_grids.h").write_text(text + TAIL)
 
 
+def ggml():
+    folder = pathlib.Path(importlib.util.find_spec("xllamacpp").origin).parent
+    return ctypes.CDLL(next(folder.glob("xllamacpp*.so")))
+
+
+class Traits(ctypes.Structure):
+    """Of ggml.h: ggml_type_traits, as far as it is needed."""
+    _fields_ = [("name", ctypes.c_char_p), ("elements", ctypes.c_int64), ("interleaved", ctypes.c_int64),
+                ("bytes", ctypes.c_size_t), ("quantized", ctypes.c_bool),
+                ("to_float", ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64))]
+
+
+def ggml_decoded(blocks, number):
+    library = ggml()
+    library.ggml_get_type_traits.restype = ctypes.POINTER(Traits)
+    traits = library.ggml_get_type_traits(number).contents
+    values = np.zeros((len(blocks), traits.elements), np.float32)
+    traits.to_float(blocks.ctypes.data, values.ctypes.data, values.size)
+    return values
+
+
 def write_blocks():
     random = np.random.default_rng(7)
     tensors = {}
@@ -77,6 +99,10 @@ def write_blocks():
             values = quants.dequantize(blocks, T[name])
         tensors[f"{name}.blocks"] = blocks
         tensors[f"{name}.values"] = np.ascontiguousarray(values.astype(np.float32))
+    for name, number, elements in (("Q1_0", 41, 128), ("Q2_0", 42, 64)):
+        blocks = random.integers(0, 256, (512 // elements, 18), dtype=np.uint8)
+        blocks[:, 1] &= 0xBF
+        tensors[f"{name}.blocks"], tensors[f"{name}.values"] = blocks, ggml_decoded(blocks, number)
     save_file(tensors, ROOT / "tests/data/blocks.safetensors")
 
 
@@ -96,12 +122,11 @@ def values_to_encode():
 
 def ggml_encoded(values, name):
     """The blocks of rows of 256 values."""
-    folder = pathlib.Path(importlib.util.find_spec("xllamacpp").origin).parent
-    ggml = ctypes.CDLL(next(folder.glob("xllamacpp*.so")))
-    ggml.ggml_quantize_chunk.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p] + [ctypes.c_int64] * 3 + [ctypes.c_void_p]
+    library = ggml()
+    library.ggml_quantize_chunk.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p] + [ctypes.c_int64] * 3 + [ctypes.c_void_p]
     elements, size = GGML_QUANT_SIZES[T[name]]
     blocks = np.zeros((values.size // elements, size), np.uint8)
-    ggml.ggml_quantize_chunk(int(T[name]), values.ctypes.data, blocks.ctypes.data, 0, len(values), values.shape[1], None)
+    library.ggml_quantize_chunk(int(T[name]), values.ctypes.data, blocks.ctypes.data, 0, len(values), values.shape[1], None)
     return blocks
 
 

@@ -9,6 +9,7 @@
 #include "cli/fetch.h"
 #include "cli/json.h"
 #include "cli/terminal.h"
+#include "core/os.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -27,6 +28,7 @@ ExitCode quantize_file(const QuantizeOptions& options) {
   if (std::error_code error; std::filesystem::equivalent(input, options.output, error)) {
     throw UsageError("OUT is IN, whose unrounded weights would be lost: give another name");
   }
+  const os::StopRequest stop("");  // so that no part of a file stays behind
   const auto tensors = io::quantize_gguf(input, options.output, options.type);
   std::uint64_t before = 0;
   std::uint64_t after = 0;

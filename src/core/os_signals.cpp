@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/os.h"
+#include "core/stop.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -15,13 +16,13 @@ namespace {
 constexpr int kStopSignals[] = {SIGINT, SIGTERM};
 
 // Of the one StopRequest, for the handler, which may use nothing else.
-volatile std::sig_atomic_t stop_signal = 0;
+volatile std::sig_atomic_t signal_seen = 0;
 std::string_view stop_notice;
 struct sigaction before_stop[std::size(kStopSignals)];
 
 extern "C" void on_stop_signal(int signal) {
   const int error = errno;
-  stop_signal = signal;
+  signal_seen = signal;
   for (std::size_t i = 0; i < std::size(kStopSignals); ++i) {
     if (before_stop[i].sa_handler != SIG_IGN) std::signal(kStopSignals[i], SIG_DFL);
   }
@@ -33,7 +34,7 @@ extern "C" void on_stop_signal(int signal) {
 
 StopRequest::StopRequest(std::string_view notice) {
   stop_notice = notice;
-  stop_signal = 0;
+  signal_seen = 0;
   struct sigaction action {};
   action.sa_handler = on_stop_signal;
   action.sa_flags = SA_RESTART;
@@ -46,10 +47,14 @@ StopRequest::StopRequest(std::string_view notice) {
 
 StopRequest::~StopRequest() {
   for (std::size_t i = 0; i < std::size(kStopSignals); ++i) ::sigaction(kStopSignals[i], &before_stop[i], nullptr);
+  signal_seen = 0;
 }
 
 int StopRequest::signal() const {
-  return stop_signal;
+  return signal_seen;
+}
+int stop_signal() {
+  return signal_seen;
 }
 
 const char* signal_name(int signal) {

@@ -159,6 +159,16 @@ void decode_tq2_0(const std::uint8_t* block, float* values) {
   for (int i = 0; i < kSuper; ++i) values[i] = scale * real(two_bits(block, i) - 1);
 }
 
+void decode_q1_0(const std::uint8_t* block, float* values) {
+  const float scale = half_at(block);
+  for (int i = 0; i < 128; ++i) values[i] = (block[2 + i / 8] >> (i % 8) & 1) != 0 ? scale : -scale;
+}
+
+void decode_q2_0(const std::uint8_t* block, float* values) {
+  const float scale = half_at(block);
+  for (int i = 0; i < 64; ++i) values[i] = scale * real((block[2 + i / 4] >> (2 * (i % 4)) & 3) - 1);
+}
+
 void decode_mxfp4(const std::uint8_t* block, float* values) {
   const float scale = half_of_e8m0(block[0]);
   for (int i = 0; i < 32; ++i) values[i] = scale * kFp4[nibble_of_32(block + 1, i)];

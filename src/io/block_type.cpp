@@ -45,7 +45,8 @@ constexpr std::array kTypes = {
     BlockType{35, "TQ2_0", 256, 66, std::nullopt, decode_tq2_0},
     BlockType{39, "MXFP4", 32, 17, std::nullopt, decode_mxfp4, encode_mxfp4, 0},
     BlockType{40, "NVFP4", 64, 36, std::nullopt, decode_nvfp4},
-    BlockType{41, "Q1_0", 128, 18, std::nullopt, nullptr},
+    BlockType{41, "Q1_0", 128, 18, std::nullopt, decode_q1_0},
+    BlockType{42, "Q2_0", 64, 18, std::nullopt, decode_q2_0},
 };
 
 }  // namespace

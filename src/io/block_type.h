@@ -43,9 +43,10 @@ Encoding encoding_of(const BlockType& type);
 /// Decodes `blocks`, whose size is a multiple of a block's, into `values`. The type must have a decoder.
 void decode_blocks(const BlockType& type, std::span<const std::byte> blocks, std::span<float> values);
 
-// The decoders. Types of 32 and 64 elements and K types: block_decode.cpp; those with tables: block_decode_grid.cpp.
+// The decoders. Types of 32 to 128 elements and K types: block_decode.cpp; those with tables: block_decode_grid.cpp.
 DecodeBlock decode_q4_0, decode_q4_1, decode_q5_0, decode_q5_1, decode_q8_0, decode_q2_k, decode_q3_k, decode_q4_k,
-    decode_q5_k, decode_q6_k, decode_tq1_0, decode_tq2_0, decode_mxfp4, decode_nvfp4, decode_iq4_nl, decode_iq4_xs;
+    decode_q5_k, decode_q6_k, decode_q1_0, decode_q2_0, decode_tq1_0, decode_tq2_0, decode_mxfp4, decode_nvfp4,
+    decode_iq4_nl, decode_iq4_xs;
 DecodeBlock decode_iq2_xxs, decode_iq2_xs, decode_iq2_s, decode_iq3_xxs, decode_iq3_s, decode_iq1_s, decode_iq1_m;
 
 // The encoders: block_encode.cpp, block_encode_search.cpp.

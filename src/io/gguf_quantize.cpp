@@ -12,6 +12,8 @@
 
 #include "core/assert.h"
 #include "core/checked.h"
+#include "core/os.h"
+#include "core/stop.h"
 #include "io/block_encode.h"
 #include "io/formats.h"
 #include "io/gguf_writer.h"
@@ -183,7 +185,11 @@ std::vector<QuantizedTensor> quantize_gguf(const std::string& input, const std::
       const std::uint64_t elements = element_count(tensor.shape).value();
       report.push_back({tensor.name, std::string(tensor.type->name), std::string(to->name), tensor.bytes,
                         elements / to->elements * to->bytes});
-      parts.push_back({tensor.name, to, tensor.shape, [&file, &tensor, target, packs] {
+      parts.push_back({tensor.name, to, tensor.shape, [&file, &output, &tensor, target, packs] {
+                         if (const int signal = os::stop_signal(); signal != 0) {
+                           throw IoError(
+                               fmt::format("{}: not written: stopped by {}", output, os::signal_name(signal)));
+                         }
                          return packs ? quantized_bytes(file, tensor, *target) : stored_bytes(file, tensor);
                        }});
     }

@@ -1,6 +1,8 @@
 #include <lockstep/io/wav.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -21,6 +23,7 @@ constexpr int kMostChannels = 64;
 constexpr int kPcm = 1;
 constexpr int kFloat = 3;
 constexpr int kExtensible = 0xfffe;
+constexpr std::uint32_t kUnknownSize = 0xffffffff;  // of samples that a program like ffmpeg has written to a pipe
 
 struct WaveFormat {
   int coding = kPcm;
@@ -73,7 +76,8 @@ float sample_of(std::span<const std::byte> bytes, int coding) {
   return static_cast<float>(value) / 2147483648.0f;  // a power of two: only the conversion rounds, and only 32 bits
 }
 
-Tensor decode(const WaveFormat& format, std::span<const std::byte> data) {
+// Channel by channel.
+std::vector<float> decode(const WaveFormat& format, std::span<const std::byte> data) {
   const auto channels = static_cast<std::size_t>(format.channels);
   const std::size_t frames = data.size() / (format.sample_bytes * channels);
   std::vector<float> samples(frames * channels);
@@ -83,7 +87,7 @@ Tensor decode(const WaveFormat& format, std::span<const std::byte> data) {
       samples[channel * frames + frame] = sample_of(data.subspan(at, format.sample_bytes), format.coding);
     }
   }
-  return Tensor::from(samples, {format.channels, static_cast<std::int64_t>(frames)}, Device{});
+  return samples;
 }
 
 }  // namespace
@@ -101,7 +105,9 @@ Sound parse_wav(std::string_view name, std::span<const std::byte> bytes) {
     const std::string_view chunk = text_of(reader.take(4, "the name of a chunk"));
     const std::uint32_t size = reader.u32("the size of a chunk");
     const std::uint64_t start = reader.offset();
-    const std::span<const std::byte> content = reader.take(size, in_quotes(chunk));
+    const bool to_the_end = chunk == "data" && size == kUnknownSize;
+    const std::span<const std::byte> content =
+        reader.take(to_the_end ? reader.remaining() : std::uint64_t{size}, in_quotes(chunk));
     if (chunk == "fmt ") {
       if (format) reader.fail_at(start, "there are two formats");
       format = parse_format(ByteReader(name, content, start));
@@ -110,7 +116,12 @@ Sound parse_wav(std::string_view name, std::span<const std::byte> bytes) {
       const std::size_t frame = format->sample_bytes * static_cast<std::size_t>(format->channels);
       if (content.size() % frame != 0)
         reader.fail_at(start, fmt::format("{} bytes are no whole frames", content.size()));
-      return {decode(*format, content), format->rate};
+      const std::vector<float> samples = decode(*format, content);
+      if (!std::all_of(samples.begin(), samples.end(), [](float sample) { return std::isfinite(sample); })) {
+        reader.fail_at(start, "a sample is an infinity or NaN");
+      }
+      const Shape shape{format->channels, static_cast<std::int64_t>(content.size() / frame)};
+      return {Tensor::from(samples, shape, Device{}), format->rate};
     }
     if (size % 2 == 1 && !reader.at_end()) reader.take(1, "the padding");
   }

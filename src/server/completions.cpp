@@ -81,6 +81,38 @@ Json LanguageService::head_of(const Job& job, bool chunk) const {
       .add("system_fingerprint", served_.fingerprint);
 }
 
+namespace {
+
+std::size_t characters_in(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+// Of the log-probabilities of tokens of a text, of which text_offset says how many characters they have: where they
+// begin, if the first of them begins at `at`, which becomes the end.
+void put_offsets(Json& logprobs, std::int64_t& at) {
+  if (!logprobs.contains("text_offset")) return;
+  for (Json& entry : logprobs["text_offset"]) {
+    const auto characters = entry.get<std::int64_t>();
+    entry = std::max<std::int64_t>(at, 0);
+    at += characters;
+  }
+}
+
+// Where the tokens of `text` begin: vocabularies like SentencePiece's put a space before it that it does not have.
+std::int64_t begin_of(const std::string& text, const Json& logprobs) {
+  if (!logprobs.contains("text_offset")) return 0;
+  const Json& sizes = logprobs["text_offset"];
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) continue;
+    const bool has_space = logprobs["tokens"][i].get_ref<const std::string&>().starts_with(' ');
+    return has_space && !text.starts_with(' ') ? -1 : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
 // As it stands in a text, with its space; special tokens by their names.
 std::string LanguageService::text_of_token(std::int64_t token) const {
   std::string bytes = served_.tokenizer.bytes(token);
@@ -95,7 +127,8 @@ Json LanguageService::logprobs_of(const Piece& piece, bool chat) const {
     return Members()
         .add("tokens", Json::array({text(piece.token)}))
         .add("token_logprobs", Json::array({piece.token.log_probability}))
-        .add("top_logprobs", Json::array({top}));
+        .add("top_logprobs", Json::array({top}))
+        .add("text_offset", Json::array({characters_in(served_.tokenizer.bytes(piece.token.token))}));
   }
   const auto row = [&](const models::SampledToken& token) {
     const std::string shown = text(token);  // perhaps a part of a character, which only the bytes tell
@@ -118,6 +151,12 @@ Json usage_of(std::size_t prompt, std::size_t answer, std::int64_t reused) {
       .add("completion_tokens", answer)
       .add("total_tokens", prompt + answer)
       .add("prompt_tokens_details", Members().add("cached_tokens", reused).take());
+}
+
+void count_tokens(HttpServer& server, std::size_t prompt, std::size_t answer, std::int64_t reused) {
+  server.count_tokens("prompt", prompt);
+  server.count_tokens("cached", static_cast<std::uint64_t>(reused));
+  server.count_tokens("answer", answer);
 }
 
 std::string reason_of(const std::string& reason, const Answer& answer) {
@@ -176,7 +215,8 @@ Json LanguageService::logprobs_of_first(std::int64_t token) const {
   return Members()
       .add("tokens", Json::array({text_of_token(token)}))
       .add("token_logprobs", Json::array({nullptr}))
-      .add("top_logprobs", Json::array({nullptr}));
+      .add("top_logprobs", Json::array({nullptr}))
+      .add("text_offset", Json::array({characters_in(served_.tokenizer.bytes(token))}));
 }
 
 Answer LanguageService::answer_of(const Job& job, std::size_t index, const std::string& text, bool whole) const {
@@ -244,10 +284,15 @@ Response LanguageService::whole(HttpServer& server, const Request& given, const 
       for (const Piece& piece : pieces[k]) append_logprobs(logprobs, logprobs_of(piece, job.chat));
       completion.rest();
       Json choice = choice_of(job, choices.size(), completion);
+      if (!job.chat) {
+        std::int64_t at = begin_of(choice["text"].get_ref<const std::string&>(), logprobs);
+        put_offsets(logprobs, at);
+      }
       choice["logprobs"] = std::move(logprobs);
       choices.push_back(std::move(choice));
     }
   }
+  count_tokens(server, job.prompt_tokens(), drawn, reused);
   Json answer = head_of(job, false);
   answer["choices"] = std::move(choices);
   answer["usage"] = usage_of(job.prompt_tokens(), drawn, reused);
@@ -277,6 +322,7 @@ void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
       if (job.request.echo && !send(i, shown_prompt(job, i), nullptr, "", "")) return;
     }
     std::vector<std::string> texts(answers.size());
+    std::vector<std::int64_t> characters(answers.size(), 0);  // of the text so far
     std::vector<Answer> sent(answers.size());
     const auto news = [&](std::size_t k, const std::string& more, bool whole) -> Json {
       if (!job.chat) return more;
@@ -297,7 +343,8 @@ void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
           Json what = news(k, step[k]->text, false);
           if (job.request.logprobs || (!what.empty() && what != "")) {
             if (what.empty()) what["content"] = "";
-            const Json logprobs = job.request.logprobs ? logprobs_of(*step[k], job.chat) : Json();
+            Json logprobs = job.request.logprobs ? logprobs_of(*step[k], job.chat) : Json();
+            put_offsets(logprobs, characters[k]);
             if (!send(first + k, what, logprobs, "", "")) return;  // nobody listens any more
             silent = false;
           }
@@ -314,6 +361,7 @@ void LanguageService::stream(HttpServer& server, Job& job, const Write& write) {
       if (silent && job.chat && !write(": still here\n\n")) return;
     }
   }
+  count_tokens(server, job.prompt_tokens(), drawn, reused);
   if (job.request.include_usage) {
     Json chunk = head_of(job, true);
     chunk["choices"] = Json::array();

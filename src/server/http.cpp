@@ -55,6 +55,7 @@ struct HttpServer::State {
   bool stopping = false;
 
   std::map<std::pair<std::string, int>, Counted> counts;  ///< by name and status
+  std::map<std::string, std::uint64_t> tokens;            ///< by kind
 
   void count(const std::string& name, int status, Clock::time_point start) {
     const std::lock_guard lock(mutex);
@@ -76,6 +77,13 @@ struct HttpServer::State {
       text += fmt::format("lockstep_request_seconds_total{{path=\"{}\",status=\"{}\"}} {:.6f}\n", key.first, key.second,
                           counted.seconds);
     }
+    if (!tokens.empty()) {
+      text +=
+          "# HELP lockstep_tokens_total Of language models, in answered requests.\n# TYPE lockstep_tokens_total "
+          "counter\n";
+    }
+    for (const auto& [kind, count] : tokens)
+      text += fmt::format("lockstep_tokens_total{{kind=\"{}\"}} {}\n", kind, count);
     text += "# HELP lockstep_waiting Requests that compute or wait for it.\n# TYPE lockstep_waiting gauge\n";
     return text + fmt::format("lockstep_waiting {}\n", drawn - current);
   }
@@ -234,6 +242,11 @@ HttpServer::HttpServer(const ServerOptions& options) : state_(std::make_unique<S
 
 HttpServer::~HttpServer() {
   stop();
+}
+
+void HttpServer::count_tokens(const std::string& kind, std::uint64_t tokens) {
+  const std::lock_guard lock(state_->mutex);
+  state_->tokens[kind] += tokens;
 }
 
 void HttpServer::get(const std::string& path, const std::string& name, Handler handler) {

@@ -79,6 +79,9 @@ class HttpServer {
   /// A part of the page, which everybody may read.
   void asset(const std::string& path, const std::string& type, std::string_view text);
 
+  /// Adds to the metric lockstep_tokens_total of this kind.
+  void count_tokens(const std::string& kind, std::uint64_t tokens);
+
   /// Listens, and answers in threads of its own. The address to open in a browser. Throws IoError if the port is taken.
   std::string start();
   /// Refuses new requests and waits for those that are being answered.

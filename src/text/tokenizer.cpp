@@ -8,6 +8,7 @@
 #include <lockstep/error.h>
 
 #include "core/checked.h"
+#include "io/formats.h"
 #include "text/end_tokens.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
@@ -82,6 +83,13 @@ bool is_model_file(std::string_view content) {
   return content.size() > 2 && content[0] == '\n' && content[1] != '{' && content[2] == '\n';
 }
 
+// A text whose first sign is a brace, as far as one can see without reading it.
+bool may_be_json(std::string_view content) {
+  if (content.starts_with("\xef\xbb\xbf")) content.remove_prefix(3);
+  const std::size_t first = content.find_first_not_of(" \t\r\n");
+  return first != content.npos && content[first] == '{';
+}
+
 // What transformers puts around texts, as far as a .model file is concerned.
 void put_around(const std::string& folder, Tokenizer::Parts& parts) {
   if (!holds(folder, "tokenizer_config.json")) return;
@@ -110,9 +118,15 @@ Tokenizer Tokenizer::load(const std::string& path) {
   const std::string_view content = text_of(bytes.bytes);
   if (content.starts_with("GGUF")) return Tokenizer(parts_of_gguf(bytes));
   const bool is_model = is_model_file(content);
-  const auto parts = is_model                    ? parts_of_model_file(file, content)
-                     : is_tiktoken_file(content) ? parts_of_tiktoken(file, content)
-                                                 : parts_of_json(file, content);
+  const bool is_tiktoken = !is_model && is_tiktoken_file(content);
+  if (!is_model && !is_tiktoken && !may_be_json(content)) {
+    throw FormatError(
+        fmt::format("{}: is no tokenizer (tokenizer.json, a GGUF file, SentencePiece's .model or tiktoken's): {}", file,
+                    io::describe_start(bytes.bytes)));
+  }
+  const auto parts = is_model      ? parts_of_model_file(file, content)
+                     : is_tiktoken ? parts_of_tiktoken(file, content)
+                                   : parts_of_json(file, content);
   if (file != path && is_model) put_around(path, *parts);
   if (file != path) read_ends(path, *parts);
   return Tokenizer(parts);

@@ -117,6 +117,7 @@ std::optional<Record> parse(const std::string& line) {
   for (const Field& field : kFields) {
     if (object.contains(field.name) && object[field.name].is_number()) record.*field.value = object[field.name];
   }
+  if (object.contains("numerics") && object["numerics"].is_string()) record.numerics = object["numerics"];
   return record;
 }
 
@@ -133,6 +134,7 @@ class JsonLog : public Log {
     for (const Field& field : kFields) {
       if (!std::isnan(record.*field.value)) object[field.name] = record.*field.value;
     }
+    if (!record.numerics.empty()) object["numerics"] = record.numerics;
     file_.write(object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n');
   }
 

@@ -17,6 +17,8 @@
 #include <lockstep/train/checkpoint.h>
 #include <lockstep/train/progress.h>
 
+#include "backends/backend.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace train {
@@ -187,6 +189,7 @@ class Fit {
       fail("fit", fmt::format("autocast to {} is not for fit()", name_of(options.autocast)),
            "DType::bf16; f16 needs a loop of one's own with optim::GradScaler", site);
     }
+    if (numerics_of(options) == Numerics::fast) check_fast();
     total_ = options.epochs * loader.batches();
     if (options.max_steps > 0) total_ = std::min(total_, options.max_steps);
   }
@@ -202,6 +205,19 @@ class Fit {
   }
 
  private:
+  // Before anything is read or written, not at the first product.
+  void check_fast() const {
+    for (const nn::Parameter& parameter : model_.module().parameters()) {
+      const Device device = parameter.tensor().device();
+      const Backend& backend = backend_of(device);
+      for (const std::string& missing : {backend.missing_for_fast(), backend.missing_for_fast_convolutions()}) {
+        const CallScope call("fit", site_);
+        check<DeviceError>(missing.empty(), fmt::format("fast numerics on {}: {}", device.to_string(), missing), {},
+                           "Numerics::blocked or exact, which every device has");
+      }
+    }
+  }
+
   void run_epoch() {
     Totals totals;
     const Clock::time_point epoch_start = Clock::now();
@@ -315,7 +331,8 @@ class Fit {
     return record;
   }
 
-  void put(const Record& record) {
+  void put(Record record) {
+    record.numerics = arithmetic_text(options_);
     for (Log* log : options_.logs) log->write(record);
     result_.records.push_back(record);
     if (options_.on_record && !options_.on_record(record)) going_ = false;

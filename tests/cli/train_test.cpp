@@ -46,6 +46,8 @@ TEST(Train, InBlockedNumericsWhichTheRunRemembers) {
   };
   const nlohmann::json cpu = hash_of("cpu", {"--steps", "4", "--numerics", "blocked"});
   EXPECT_EQ(cpu.at("numerics"), "blocked");
+  EXPECT_THAT(read_whole_file(folder.path("cpu") + "/log.jsonl"),
+              testing::HasSubstr("\"numerics\":\"bf16 blocked\"}\n"));
   EXPECT_EQ(hash_of("alone", {"--steps", "4", "--numerics", "blocked", "--threads", "1"}).at("weights_hash"),
             cpu.at("weights_hash"));
   EXPECT_NE(hash_of("exact", {"--steps", "4"}).at("weights_hash"), cpu.at("weights_hash"));

@@ -26,7 +26,7 @@ TEST(BlockType, RowsAreConsistent) {
   EXPECT_EQ(find_block_type(4), nullptr);  // Q4_2, which ggml has removed
 }
 
-// Blocks of random bytes, decoded by the Python package gguf.
+// Blocks of random bytes, decoded by the Python package gguf, or by ggml where that cannot.
 TEST(BlockType, DecodesAsGgufDoesToTheBit) {
   const TensorFile file = load_safetensors(test::repository_data("blocks.safetensors").string());
   int compared = 0;
@@ -44,7 +44,7 @@ TEST(BlockType, DecodesAsGgufDoesToTheBit) {
     }
     ++compared;
   }
-  EXPECT_EQ(compared, 23);
+  EXPECT_EQ(compared, 25);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // quantize_gguf and quantize.
 #include <cmath>
+#include <csignal>
 #include <limits>
 #include <map>
 #include <set>
@@ -15,6 +16,7 @@
 #include <lockstep/io/weights.h>
 #include <lockstep/ops.h>
 
+#include "core/os.h"
 #include "support/data.h"
 #include "support/files.h"
 
@@ -193,6 +195,20 @@ TEST(Quantize, RefusesWhatHasNoBlocks) {
   EXPECT_THROW(quantize(full({32}, std::nan("")), Encoding::q8_0), ValueError);
   EXPECT_THROW(quantize(zeros({32}), Encoding::dense), ValueError);
   EXPECT_THROW(quantize(Tensor(), Encoding::q8_0), ValueError);
+}
+
+TEST(GgufQuantize, LeavesNothingBehindWhereItIsStopped) {
+  const TemporaryFolder folder;
+  const std::string input = folder.path("in.gguf");
+  save_gguf(input, {{"blk.0.ffn_up.weight", waves({4, 64}, 0.1F)}});
+  {
+    const os::StopRequest stop("");
+    std::raise(SIGINT);
+    EXPECT_THAT(message_of<IoError>([&] { quantize_gguf(input, folder.path("out.gguf"), "Q8_0"); }),
+                HasSubstr("out.gguf: not written: stopped by SIGINT"));
+  }
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"in.gguf"});
+  quantize_gguf(input, folder.path("out.gguf"), "Q8_0");  // the request is over
 }
 
 }  // namespace

@@ -61,6 +61,11 @@ TEST(Wav, ReadsExtensibleFormats) {
   EXPECT_EQ(sound.samples.to_vector<float>(), (std::vector<float>{0.5}));
 }
 
+TEST(Wav, ReadsToTheEndWhereTheSizeIsUnknown) {
+  const std::string piped = wav(format(1, 1, 16) + "data" + little(0xffffffff, 4) + little(0x4000, 2) + little(0, 2));
+  EXPECT_EQ(load(piped).samples.to_vector<float>(), (std::vector<float>{0.5, 0}));
+}
+
 TEST(Wav, RefusesWhatIsWrong) {
   const auto refused = [](const std::string& content, const std::string& why) {
     expect_error<FormatError>([&] { load(content); }, {"sound.wav", why});
@@ -79,6 +84,10 @@ TEST(Wav, RefusesWhatIsWrong) {
   refused(wav(format(1, 1, 16, 0) + data), "a rate of 0");
   refused(wav(format(1, 1, 16) + chunk("data", "abc")), "no whole frames");
   refused(wav(format(1, 1, 16) + data).substr(0, 44), "\"data\"");
+  refused(wav(format(1, 1, 16) + "data" + little(0xffffffff, 4) + "abc"), "no whole frames");
+  for (const std::uint32_t bits : {0x7f800000u, 0xff800000u, 0x7fc00000u}) {
+    refused(wav(format(3, 1, 32) + chunk("data", little(0, 4) + little(bits, 4))), "an infinity or NaN");
+  }
   std::string frame = wav(format(1, 1, 16) + data);
   frame[12 + 8 + 12] = 3;
   refused(frame, "does not have 3 bytes");

@@ -28,6 +28,7 @@ using test::kTemplate;
 using test::request;
 using test::stories;
 using test::Told;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(LanguageService, CompletesAsGenerateDoes) {
@@ -55,9 +56,19 @@ TEST(LanguageService, CompletesAsGenerateDoes) {
               fmt::format("{:016x}", Tensor::from(ids, {static_cast<std::int64_t>(ids.size())}).hash()));
     EXPECT_EQ(choice.at("logprobs").at("token_logprobs").get<std::vector<float>>(), probabilities);
     EXPECT_EQ(choice.at("logprobs").at("top_logprobs").size(), 40u);
+    std::size_t at = 0;
+    for (std::size_t t = 0; t < 40; ++t) {  // stories' tokens are ASCII
+      EXPECT_EQ(choice.at("logprobs").at("text_offset").at(t), at);
+      const std::string text = choice.at("logprobs").at("tokens").at(t);
+      EXPECT_EQ(choice.at("text").get<std::string>().substr(at, text.size()), text);
+      at += text.size();
+    }
     EXPECT_EQ(choice.at("finish_reason"), "length");
     EXPECT_EQ(answer.at("usage").at("prompt_tokens"), prompt.size());
     EXPECT_EQ(answer.at("usage").at("completion_tokens"), 40);
+    EXPECT_THAT(request(told.port, "GET", "/metrics").body,
+                HasSubstr(fmt::format("lockstep_tokens_total{{kind=\"answer\"}} {}\n",
+                                      temperature == 0 ? 40 : 120)));  // those of the stream below, too
     EXPECT_EQ(answer.at("system_fingerprint"), "fp_test");
     const json again =
         told.completion({{"prompt", prompt}, {"temperature", temperature}, {"seed", 7}, {"max_tokens", 40}});
@@ -106,6 +117,8 @@ TEST(LanguageService, EchoShowsThePromptBeforeItsAnswer) {
             "Once upon a time" + plain.at("choices").at(0).at("text").get<std::string>());
   EXPECT_EQ(echoed.at("choices").at(0).at("tokens_hash"), plain.at("choices").at(0).at("tokens_hash"));
   ASSERT_EQ(logprobs.at("token_logprobs").size(), 10u);
+  EXPECT_EQ(logprobs.at("tokens").at(1), " Once");  // the text has no such space
+  EXPECT_THAT(logprobs.at("text_offset").get<std::vector<int>>(), ElementsAre(0, 0, 4, 9, 11, 16, 17, 23, 27, 29));
   for (std::size_t t = 0; t < 5; ++t) {
     EXPECT_EQ(logprobs.at("token_logprobs").at(5 + t),
               plain.at("choices").at(0).at("logprobs").at("token_logprobs").at(t));

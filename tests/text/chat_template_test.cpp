@@ -135,6 +135,22 @@ TEST(ChatTemplate, HostileTemplatesEnd) {
               HasSubstr("refuses the conversation: only two roles"));
 }
 
+TEST(ChatTemplate, SpacesAndLinesAreThoseOfPython) {
+  const auto text = [](const char* source) {
+    return ChatTemplate(source).apply_json(R"({"s":"\u3000\u00a0 a\u2003b  c \u00a0"})");
+  };
+  EXPECT_EQ(text("[{{ s|trim }}]"), "[a\u2003b  c]");
+  EXPECT_EQ(text("[{{ s.lstrip() }}]"), "[a\u2003b  c \u00a0]");
+  EXPECT_EQ(text("[{{ s.rstrip() }}]"), "[\u3000\u00a0 a\u2003b  c]");
+  EXPECT_EQ(text("{{ s.split()|join('|') }}"), "a|b|c");
+  EXPECT_EQ(text("{{ s.split(none, 1)|join('|') }}"), "a|b  c \u00a0");
+  EXPECT_EQ(text("{{ s.rsplit(none, 1)|join('|') }}"), "\u3000\u00a0 a\u2003b|c");
+  EXPECT_EQ(text("{{ s.split(none, 0)|join('|') }}"), "a\u2003b  c \u00a0");
+  EXPECT_EQ(text("{{ s.split('b', 1)|length }}{{ ''.split()|length }}{{ ''.split('b')|length }}"), "201");
+  EXPECT_EQ(text("{{ 'a,b,,c'.rsplit(',', 2)|join('|') }}"), "a,b||c");
+  EXPECT_EQ(text("{{ 'a\\r\\nb\\fc\\u2028\\n'.splitlines()|join('|') }}"), "a|b|c|");
+}
+
 TEST(ChatTemplate, ReadsFurtherVariables) {
   const ChatTemplate chat("{{ messages[0].content }}{% if think is defined and not think %} briefly{% endif %}");
   EXPECT_EQ(chat.apply({{"user", "Hi"}}), "Hi");

@@ -154,5 +154,17 @@ TEST(VocabularyFiles, RefuseHostileFilesOfTiktoken) {
   EXPECT_THAT(message_of<FormatError>([&] { Tokenizer::load(path); }), HasSubstr("does not say how texts are split"));
 }
 
+TEST(VocabularyFiles, SayWhatIsNoTokenizer) {
+  const test::TemporaryFolder folder;
+  const auto refusal = [&](const std::string& bytes) {
+    return message_of<FormatError>([&] { Tokenizer::load(folder.write("model.gguf", bytes)); });
+  };
+  EXPECT_THAT(refusal(""), HasSubstr("is no tokenizer (tokenizer.json, a GGUF file, "));
+  EXPECT_THAT(refusal(""), HasSubstr("it is empty"));
+  EXPECT_THAT(refusal("GGU"), HasSubstr("it begins with the bytes 47 47 55"));
+  EXPECT_THAT(refusal("\x89PNG\r\n\x1a\n"), HasSubstr("it is a PNG image"));
+  EXPECT_THAT(refusal("\xef\xbb\xbf \n{"), HasSubstr("not valid JSON"));
+}
+
 }  // namespace
 }  // namespace lockstep::text

@@ -47,15 +47,16 @@ TEST(JsonLog, ReadsBack) {
   const std::string path = folder.path("log.jsonl");
   const auto log = train::json_log(path);
   log->write(step(1, 0.1));
-  log->write({.step = 2, .epoch = 1, .split = "test", .accuracy = 1});
+  log->write({.step = 2, .epoch = 1, .split = "test", .accuracy = 1, .numerics = "bf16 blocked"});
   EXPECT_EQ(read_whole_file(path),
             "{\"step\":1,\"epoch\":1,\"split\":\"train\",\"loss\":0.1,\"accuracy\":0.25,\"lr\":0.1,"
             "\"samples_per_second\":100.0,\"seconds\":2.0}\n"
-            "{\"step\":2,\"epoch\":1,\"split\":\"test\",\"accuracy\":1.0}\n");
+            "{\"step\":2,\"epoch\":1,\"split\":\"test\",\"accuracy\":1.0,\"numerics\":\"bf16 blocked\"}\n");
   const std::vector<train::Record> records = train::read_json_log(path);
   ASSERT_EQ(records.size(), 2u);
   EXPECT_EQ(records[0].loss, 0.1);
   EXPECT_EQ(records[1].split, "test");
+  EXPECT_EQ(records[1].numerics, "bf16 blocked");
   EXPECT_TRUE(std::isnan(records[1].loss));
   EXPECT_EQ(train::read_json_log(path, 1).size(), 1u);
 }

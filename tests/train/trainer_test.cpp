@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include <lockstep/lockstep.h>
 
@@ -152,6 +153,11 @@ TEST(Fit, ComputesInItsNumericsAndRefusesCheckpointsOfOthers) {
   EXPECT_EQ(again.fit(options).resumed_at, 8);
   options.numerics = Numerics::exact;
   expect_error<ValueError>([&] { Training().fit(options); }, {"bf16 blocked", "bf16 exact"});
+  options = {.autocast = DType::bf16, .numerics = Numerics::fast, .checkpoints = folder.path("fast")};
+  expect_error<DeviceError>([&] { Training().fit(options); },
+                            {"fast numerics on ", "CUDA"});  // before anything is done
+  EXPECT_FALSE(std::filesystem::exists(folder.path("fast")));
+  EXPECT_EQ(current_numerics(), Numerics::exact);
   options = {.autocast = DType::f16};
   expect_error<ValueError>([&] { Training().fit(options); }, {"f16", "GradScaler"});
 }

@@ -26,6 +26,7 @@ struct Record {
   double lr = kNone;
   double samples_per_second = kNone;
   double seconds = kNone;  ///< since training started
+  std::string numerics = {};  ///< in which products were computed: "f32 exact", "bf16 blocked"; of json_log alone
 };
 
 /// Takes records and writes them where others can follow. write() throws IoError if the medium is full or gone.

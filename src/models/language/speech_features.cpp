@@ -117,28 +117,39 @@ Tensor resample(const Tensor& samples, int from, int to) {
   const std::int64_t out = to / common;
   const double base = static_cast<double>(std::min(in, out)) * kRolloff;
   const auto width = static_cast<std::int64_t>(std::ceil(kWidth * static_cast<double>(in) / base));
-  // A kernel for each of the `out` places that a result can have between samples.
+  // A kernel for each of the `out` places that a result can have between samples (or fewer, if there are fewer
+  // results). It is 0 but for kWidth crossings on each side of its place: for rates without a common divisor, which
+  // have thousands of long kernels, the rest is neither made nor multiplied.
   const std::int64_t taps = 2 * width + in;
-  std::vector<float> kernels;
-  for (std::int64_t phase = 0; phase < out; ++phase) {
-    for (std::int64_t tap = 0; tap < taps; ++tap) {
+  const std::int64_t side = width + 1;
+  std::vector<float> result(static_cast<std::size_t>((count * out + in - 1) / in));
+  const std::int64_t phases = std::min(out, static_cast<std::int64_t>(result.size()));
+  const auto begin_of = [&](std::int64_t phase) { return std::max<std::int64_t>(0, width + phase * in / out - side); };
+  const auto end_of = [&](std::int64_t phase) { return std::min(taps, width + phase * in / out + side + 2); };
+  const std::int64_t most = 2 * side + 2;
+  std::vector<float> kernels(static_cast<std::size_t>(phases * most));
+  for (std::int64_t phase = 0; phase < phases; ++phase) {
+    const std::int64_t begin = begin_of(phase);
+    for (std::int64_t tap = begin; tap < end_of(phase); ++tap) {
       const double distance = static_cast<double>(tap - width) / static_cast<double>(in) -
                               static_cast<double>(phase) / static_cast<double>(out);
       const double t = std::clamp(distance * base, -kWidth, kWidth);
       const double window = scalar::ls_cos(t * kHalfTurn / kWidth / 2);
       const double sinc = t == 0 ? 1 : scalar::ls_sin(t * kHalfTurn) / (t * kHalfTurn);
-      kernels.push_back(static_cast<float>(sinc * window * window * base / static_cast<double>(in)));
+      kernels[static_cast<std::size_t>(phase * most + tap - begin)] =
+          static_cast<float>(sinc * window * window * base / static_cast<double>(in));
     }
   }
-  std::vector<float> result(static_cast<std::size_t>((count * out + in - 1) / in));
   for (std::size_t i = 0; i < result.size(); ++i) {
     const std::int64_t block = static_cast<std::int64_t>(i) / out;
     const std::int64_t phase = static_cast<std::int64_t>(i) % out;
     const std::int64_t first = block * in - width;
+    const std::int64_t begin = begin_of(phase);
+    const std::int64_t end = std::min(end_of(phase), count - first);
     double sum = 0;
-    for (std::int64_t tap = std::max<std::int64_t>(0, -first); tap < taps && first + tap < count; ++tap) {
+    for (std::int64_t tap = std::max(begin, -first); tap < end; ++tap) {
       sum += static_cast<double>(values[static_cast<std::size_t>(first + tap)]) *
-             static_cast<double>(kernels[static_cast<std::size_t>(phase * taps + tap)]);
+             static_cast<double>(kernels[static_cast<std::size_t>(phase * most + tap - begin)]);
     }
     result[i] = static_cast<float>(sum);
   }

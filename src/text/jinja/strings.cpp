@@ -11,8 +11,44 @@ inline namespace v0 {
 namespace text::jinja {
 namespace {
 
-bool is_blank(char c) { return kSpaces.find(c) != std::string_view::npos; }
 bool is_ascii_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// What stands between runs of spaces. Of the rest behind the last split (from the right: before it) only the spaces
+// that touch it go.
+std::vector<std::string> words_of(std::string_view text, std::int64_t most, bool from_right) {
+  struct Word {
+    std::size_t begin, end;
+  };
+  std::vector<Word> words;
+  std::size_t at = 0;
+  bool inside = false;
+  for (const std::string& character : characters(text)) {
+    const bool space = kSpaces.find(character) != std::string_view::npos;
+    if (!space && !inside) words.push_back({at, at});
+    inside = !space;
+    at += character.size();
+    if (inside) words.back().end = at;
+  }
+  const std::size_t splits = most < 0 ? words.size() : std::min(words.size(), static_cast<std::size_t>(most));
+  const std::size_t rest = words.size() - splits;
+  std::vector<std::string> parts;
+  if (from_right && rest > 0) parts.emplace_back(text.substr(0, words[rest - 1].end));
+  for (std::size_t i = 0; i < splits; ++i) {
+    const Word& word = words[from_right ? rest + i : i];
+    parts.emplace_back(text.substr(word.begin, word.end - word.begin));
+  }
+  if (!from_right && rest > 0) parts.emplace_back(text.substr(words[splits].begin));
+  return parts;
+}
+
+// The bytes of the line's end that the text begins with; 0: none.  Python: str.splitlines
+std::size_t line_end(std::string_view text) {
+  if (text.starts_with("\r\n")) return 2;
+  for (const std::string_view end : {"\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\u0085", "\u2028", "\u2029"}) {
+    if (text.starts_with(end)) return end.size();
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -38,56 +74,34 @@ std::string stripped(std::string_view text, std::string_view set, bool left, boo
 }
 
 std::vector<std::string> split(std::string_view text, const std::string* separator, std::int64_t most, bool from_right) {
+  if (separator == nullptr) return words_of(text, most, from_right);
+  if (separator->empty()) fail("split: the separator is empty");
   std::vector<std::string> parts;
-  if (separator != nullptr && separator->empty()) fail("split: the separator is empty");
-  if (from_right) {
-    while (true) {
-      if (separator == nullptr) {
-        while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-        if (text.empty()) break;
-      }
-      std::size_t at = std::string_view::npos;
-      const bool enough = most >= 0 && static_cast<std::int64_t>(parts.size()) >= most;
-      if (!enough) at = separator ? text.rfind(*separator) : text.find_last_of(kSpaces);
-      if (at == std::string_view::npos) {
-        parts.emplace_back(text);
-        break;
-      }
-      parts.emplace_back(text.substr(at + (separator ? separator->size() : 1)));
-      text = text.substr(0, at);
-    }
-    std::reverse(parts.begin(), parts.end());
-    return parts;
+  while (most < 0 || static_cast<std::int64_t>(parts.size()) < most) {
+    const std::size_t at = from_right ? text.rfind(*separator) : text.find(*separator);
+    if (at == std::string_view::npos) break;
+    const std::string_view before = text.substr(0, at);
+    const std::string_view behind = text.substr(at + separator->size());
+    parts.emplace_back(from_right ? behind : before);
+    text = from_right ? before : behind;
   }
-  while (true) {
-    if (separator == nullptr) {
-      while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-      if (text.empty()) break;
-    }
-    std::size_t at = std::string_view::npos;
-    const bool enough = most >= 0 && static_cast<std::int64_t>(parts.size()) >= most;
-    if (!enough) at = separator ? text.find(*separator) : text.find_first_of(kSpaces);
-    if (at == std::string_view::npos) {
-      parts.emplace_back(text);
-      break;
-    }
-    parts.emplace_back(text.substr(0, at));
-    text = text.substr(at + (separator ? separator->size() : 1));
-  }
+  parts.emplace_back(text);
+  if (from_right) std::reverse(parts.begin(), parts.end());
   return parts;
 }
 
 std::vector<std::string> split_lines(std::string_view text) {
   std::vector<std::string> lines;
-  while (!text.empty()) {
-    const std::size_t end = text.find_first_of("\n\r");
-    if (end == std::string_view::npos) {
-      lines.emplace_back(text);
-      break;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = line_end(text.substr(at));
+    if (end > 0) {
+      lines.emplace_back(text.substr(begin, at - begin));
+      begin = at + end;
     }
-    lines.emplace_back(text.substr(0, end));
-    text = text.substr(end + (text.substr(end, 2) == "\r\n" ? 2 : 1));
+    at += std::max<std::size_t>(end, 1);
   }
+  if (begin < text.size()) lines.emplace_back(text.substr(begin));
   return lines;
 }
 

@@ -10,7 +10,11 @@ namespace lockstep {
 inline namespace v0 {
 namespace text::jinja {
 
-inline constexpr std::string_view kSpaces = " \t\n\r\f\v\x1c\x1d\x1e\x1f";
+/// The characters of which str.isspace() is true, in UTF-8.
+inline constexpr std::string_view kSpaces =
+    " \t\n\r\f\v\x1c\x1d\x1e\x1f\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f"
+    "\u205f\u3000";
 
 /// Without the characters of `set` at the ends.
 std::string stripped(std::string_view text, std::string_view set, bool left, bool right);

@@ -63,8 +63,8 @@ TEST(LogMel, IsThatOfTransformers) {
 }
 
 TEST(Resample, KeepsATone) {
-  for (const auto& [from, to] :
-       {std::pair(8'000, 16'000), std::pair(44'100, 16'000), std::pair(48'000, 16'000), std::pair(22'050, 16'000)}) {
+  for (const auto& [from, to] : {std::pair(8'000, 16'000), std::pair(44'100, 16'000), std::pair(48'000, 16'000),
+                                 std::pair(22'050, 16'000), std::pair(22'051, 16'000)}) {
     const auto tone = [](int rate, double hertz) {
       std::vector<float> values;
       for (int i = 0; i < rate / 4; ++i)
@@ -81,6 +81,9 @@ TEST(Resample, KeepsATone) {
       EXPECT_LE(amax(abs(middle(resample(tone(from, 9'500), from, to)))).item<float>(), 6e-2F) << from;
     }
   }
+  // Rates without a common divisor: as many kernels as there are results, each as long as it has to be.
+  EXPECT_EQ(resample(ones(1'000), 999'983, 16'000).size(0), 17);
+  EXPECT_EQ(resample(ones(2), 7, 999'983).size(0), 285'710);
   const Tensor stereo = Tensor::from(std::vector<float>{1, 2, 3, 5}, {2, 2});
   EXPECT_EQ(resample(stereo, 16'000, 16'000).to_vector<float>(), (std::vector<float>{2, 3.5F}));
   EXPECT_THROW(resample(stereo, 0, 1), ValueError);
