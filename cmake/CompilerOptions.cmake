@@ -80,14 +80,16 @@ set(lockstep_quick_sources
   "linalg/(singular_values|symmetric_eigen)"
   "models/language/sample"
   "text/(bpe|charsmap|graphemes|normal.*|pre_tokenizers|regex|sentence_piece|tokenizer|unicode|unigram|vocabulary)")
-# What the CPU does around tiles.
+# What the CPU does around tiles and around loops over rows.
 set(lockstep_steering_sources
-  "backends/cpu/contraction/(.*_way|geometry|padded_copy)")
+  "backends/cpu/contraction/(.*_way|geometry|padded_copy)"
+  "backends/cpu/row/(fetch|frame|indexed|put|row_program)")
 # What the CPU does once for a kernel, not in each run.
 set(lockstep_planning_sources
   "backends/cpu/contraction/(contraction|direct|images|in_place|lines|panels|plan|planner|side|thin|tiling)"
   "backends/cpu/row/(analysis|fuse|pattern|plan|planner|slots|space|steps)")
 list(JOIN lockstep_quick_sources "|" lockstep_quick_sources)
+list(JOIN lockstep_steering_sources "|" lockstep_steering_sources)
 list(JOIN lockstep_planning_sources "|" lockstep_planning_sources)
 
 # The folder of a source, to which `/quick` or `/planning` is added where it is compiled apart from the others of its folder.
