@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include <lockstep/device.h>
 #include <lockstep/error.h>
 #include <lockstep/export.h>
 
@@ -43,7 +44,8 @@ LOCKSTEP_API Numerics numerics_from_name(std::string_view name);
 ///
 /// Numerics::fast: products of cuBLASLt, convolutions and attention of cuDNN on a CUDA device. Results stay within the
 /// bound of section 13, repeat on the same device with the same library, and differ elsewhere. It is never chosen by
-/// itself: an op whose operands are on another device, or without the library, throws DeviceError.
+/// itself: an op whose operands are on another device, or without the library, throws DeviceError. With a device the
+/// scope does so itself, before there is any op.
 ///
 /// Numerics::q8 concerns products whose right operand is packed (Tensor::encoding) with its blocks along the summed
 /// dimension, as the weight of linear() is. Every 32 elements of the left operand along it share a scale and are
@@ -53,6 +55,9 @@ LOCKSTEP_API Numerics numerics_from_name(std::string_view name);
 class LOCKSTEP_API NumericsScope {
  public:
   explicit NumericsScope(Numerics numerics, CallSite site = {});
+  /// For work on `device`. Throws DeviceError that names what is missing where it cannot give `numerics`: fast ones
+  /// need cuBLASLt and cuDNN, all others are everywhere.
+  NumericsScope(Numerics numerics, Device device, CallSite site = {});
   ~NumericsScope();
   NumericsScope(const NumericsScope&) = delete;
   NumericsScope& operator=(const NumericsScope&) = delete;

@@ -4,7 +4,7 @@
 
 #include <lockstep/error.h>
 
-#include "backends/backend.h"
+#include "graph/numerics.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -21,10 +21,8 @@ void add_numerics(Subcommand& command, std::string& numerics) {
 
 Numerics chosen_numerics(const std::string& name, Device device) {
   const Numerics numerics = numerics_from_name(name);
-  if (numerics != Numerics::fast) return numerics;
-  const Backend& backend = backend_of(device);
-  for (const std::string& missing : {backend.missing_for_fast(), backend.missing_for_fast_convolutions()}) {
-    if (missing.empty()) continue;
+  const std::string missing = graph::missing_for(numerics, device);
+  if (!missing.empty()) {
     throw DeviceError(
         fmt::format("--numerics fast on {}: {}\n  fix: --numerics blocked or exact, which every device has",
                     device.to_string(), missing));

@@ -7,6 +7,7 @@
 
 #include <lockstep/check.h>
 
+#include "backends/backend.h"
 #include "graph/primitive.h"
 #include "kernels/kernel.h"
 
@@ -57,6 +58,11 @@ NumericsScope::NumericsScope(Numerics numerics, CallSite site) : before_(numeric
                    "use Numerics::exact, Numerics::blocked, Numerics::fast or Numerics::q8");
 }
 
+NumericsScope::NumericsScope(Numerics numerics, Device device, CallSite site) : NumericsScope(numerics, site) {
+  const CallScope call("NumericsScope", site);
+  graph::check_numerics(numerics, device);
+}
+
 NumericsScope::~NumericsScope() {
   numerics_now = before_;
 }
@@ -73,6 +79,19 @@ Numerics current_numerics() {
 }
 
 namespace graph {
+
+std::string missing_for(Numerics numerics, Device device) {
+  if (numerics != Numerics::fast) return "";
+  const Backend& backend = backend_of(device);
+  std::string missing = backend.missing_for_fast();
+  return missing.empty() ? backend.missing_for_fast_convolutions() : missing;
+}
+
+void check_numerics(Numerics numerics, Device device) {
+  const std::string missing = missing_for(numerics, device);
+  check<DeviceError>(missing.empty(), fmt::format("fast numerics on {}: {}", device.to_string(), missing), {},
+                     "Numerics::blocked or exact, which every device has");
+}
 
 Numerics numerics_of(DType dtype) {
   const bool narrow = dtype == DType::f16 || dtype == DType::bf16;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
+#include <lockstep/device.h>
 #include <lockstep/dtype.h>
 #include <lockstep/encoding.h>
 #include <lockstep/numerics.h>
@@ -18,6 +20,11 @@ struct Contract;
 Numerics numerics_of(DType dtype);
 /// Of this one, whose right operand has the encoding.
 Numerics numerics_of(DType dtype, const Contract& product, Encoding right);
+
+/// What the device lacks that `numerics` need: nothing where it gives them.
+std::string missing_for(Numerics numerics, Device device);
+/// Throws DeviceError that names it.
+void check_numerics(Numerics numerics, Device device);
 
 /// Another state of the thread for a while.
 class NumericsExchange {

@@ -17,7 +17,7 @@
 #include <lockstep/train/checkpoint.h>
 #include <lockstep/train/progress.h>
 
-#include "backends/backend.h"
+#include "graph/numerics.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -189,7 +189,7 @@ class Fit {
       fail("fit", fmt::format("autocast to {} is not for fit()", name_of(options.autocast)),
            "DType::bf16; f16 needs a loop of one's own with optim::GradScaler", site);
     }
-    if (numerics_of(options) == Numerics::fast) check_fast();
+    check_numerics();
     total_ = options.epochs * loader.batches();
     if (options.max_steps > 0) total_ = std::min(total_, options.max_steps);
   }
@@ -206,16 +206,10 @@ class Fit {
 
  private:
   // Before anything is read or written, not at the first product.
-  void check_fast() const {
-    for (const nn::Parameter& parameter : model_.module().parameters()) {
-      const Device device = parameter.tensor().device();
-      const Backend& backend = backend_of(device);
-      for (const std::string& missing : {backend.missing_for_fast(), backend.missing_for_fast_convolutions()}) {
-        const CallScope call("fit", site_);
-        check<DeviceError>(missing.empty(), fmt::format("fast numerics on {}: {}", device.to_string(), missing), {},
-                           "Numerics::blocked or exact, which every device has");
-      }
-    }
+  void check_numerics() const {
+    const CallScope call("fit", site_);
+    for (const nn::Parameter& parameter : model_.module().parameters())
+      graph::check_numerics(numerics_of(options_), parameter.tensor().device());
   }
 
   void run_epoch() {

@@ -32,6 +32,12 @@ TEST(FastNumerics, AreRefusedWhereADeviceHasNone) {
   for (const Device device : {Device{DeviceKind::cpu, 0}, Device{DeviceKind::ref, 0}}) {
     const Tensor x = ones({4, 4}, {.dtype = DType::bf16, .device = device});
     const std::string name = device.to_string();
+    {
+      const NumericsScope other(Numerics::blocked, device);
+      expect_error<DeviceError>([&] { NumericsScope(Numerics::fast, device); },
+                                {"NumericsScope", "fast numerics on " + name, "CUDA", "fix", "blocked"});
+      EXPECT_EQ(current_numerics(), Numerics::blocked);  // as before
+    }
     expect_error<DeviceError>([&] { matmul(x, x); }, {"matmul", "fast numerics on " + name, "CUDA", "fix", "blocked"});
     const Tensor picture = ones({1, 2, 4, 4}, {.dtype = DType::f16, .device = device});
     const Tensor filter = ones({2, 2, 3, 3}, {.dtype = DType::f16, .device = device});
