@@ -45,7 +45,7 @@ docs: ## the API reference as HTML, in build/docs
 
 soak: build ## every test of devices in software, every CUDA text, training on every number of ranks, long forms of tests, SOAK_SECONDS (3600) of fuzzing for each target
 	@scripts/setup build test
-	@LOCKSTEP_LONG_TESTS=1 build/release/bin/lockstep_cli_tests --gtest_filter='CudaTexts.*' --gtest_also_run_disabled_tests
+	@build/release/bin/lockstep_cli_tests --gtest_filter='CudaTexts.*' --gtest_also_run_disabled_tests
 	@build/release/bin/lockstep_train_tests --gtest_filter='FitOnRanks.*' --gtest_also_run_disabled_tests
 	@FUZZ_SECONDS=$(SOAK_SECONDS) GRAPH_FUZZ_SECONDS=$(SOAK_SECONDS) scripts/test unit_long vulkan_full metal_full sanitize_long fuzz
 

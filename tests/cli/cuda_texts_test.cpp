@@ -15,7 +15,6 @@
 #include "backends/gpu/dialect.h"
 #include "cli/check/check.h"
 #include "support/fake_driver.h"
-#include "support/long_forms.h"
 #include "support/tensors.h"
 
 namespace lockstep {
@@ -31,9 +30,7 @@ class CompilingDriver : public test::FakeDriver {
     info_.byte_products = true;
   }
   static std::atomic<int> texts;
-  // The oldest and the newest, which lack and limit the most; in long forms the one between, too.
-  static inline std::vector<std::string> architectures =
-      long_forms() ? std::vector<std::string>{"sm_80", "sm_90", "sm_120"} : std::vector<std::string>{"sm_80", "sm_120"};
+  static inline std::vector<std::string> architectures = {"sm_80", "sm_90", "sm_120"};
 
   std::string source(const gpu::KernelText& kernel, const gpu::Arithmetic&) const override {
     return gpu::cuda_source(kernel);
