@@ -14,6 +14,7 @@
 #include <lockstep/random.h>
 
 #include "backends/backend.h"
+#include "graph/numerics.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -205,7 +206,7 @@ bool is_tried_fast(const CheckOp& op, DType dtype, Device device) {
          (is_attention(op) ||
           std::any_of(products.begin(), products.end(),
                       [&](const CheckOp& other) { return std::string_view(op.name) == other.name; })) &&
-         backend_of(device).missing_for_fast().empty() && backend_of(device).missing_for_fast_convolutions().empty();
+         graph::missing_for(Numerics::fast, device).empty();
 }
 
 Cell check_cell(const CheckOp& op, DType dtype, const CheckOptions& options) {
