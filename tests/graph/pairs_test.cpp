@@ -74,6 +74,53 @@ TEST(ProductPairs, AreOneKernelWhereItPays) {
   }
 }
 
+// Hopper's warpgroups, of which each may have half of a tile's k, rows and columns that fill no tile, and rows whose
+// scales are no ordinary numbers. Where it is evaluated by itself, a gate is a kernel of its own.
+TEST(ProductPairs, OfManyRowsHaveTheBitsOfTwoKernels) {
+  const NoGrad no_gradients;
+  for (const Device device : test_devices()) {
+    if (device.kind != DeviceKind::cuda) continue;
+    for (const Encoding encoding : {Encoding::q8_0, Encoding::q4_0, Encoding::q4_1, Encoding::q4_k, Encoding::q5_k}) {
+      for (const Shape& size : {Shape{64, 14336, 1024}, Shape{33, 8500, 256}, Shape{50, 9001, 768},
+                                Shape{128, 9000, 1280}, Shape{64, 4224, 512}, Shape{300, 9001, 512}}) {
+        SCOPED_TRACE(::testing::Message() << name_of(encoding) << " " << size.to_string());
+        const Weights weights = weights_of(size[1], size[2], encoding, device);
+        for (const bool special : {false, true}) {
+          const Tensor x = random_tensor({size[0], size[2]}, DType::f32, 4, device, special);
+          const auto apart = [&] {
+            const NumericsScope scope(Numerics::q8);
+            const Tensor gate = linear(x, weights.gate).eval();
+            return (silu(gate) * linear(x, weights.up)).eval();
+          };
+          EXPECT_BITS_EQ(gated(x, weights, false), apart());
+        }
+      }
+    }
+  }
+}
+
+// What one workgroup hands to the next has to be there each time.
+TEST(ProductPairs, OfManyRowsAreTheSameEveryTime) {
+  const NoGrad no_gradients;
+  constexpr int kTimes = 1500;
+  for (const Device device : test_devices()) {
+    if (device.kind != DeviceKind::cuda) continue;
+    for (const Encoding encoding : {Encoding::q8_0, Encoding::q4_k}) {
+      const Weights weights = weights_of(14336, 4096, encoding, device);
+      const Tensor x = random_tensor({64, 4096}, DType::f32, 2).to(device).eval();
+      const Tensor first = gated(x, weights, false).eval();
+      Tensor different = zeros({}, {.dtype = DType::i64, .device = device});
+      for (int i = 0; i < kTimes; ++i) {
+        for (int j = 0; j < 4; ++j) {
+          different = different + sum(ne(gated(x + 0.0 * j, weights, false), first).to(DType::i64));
+        }
+        different.eval();
+      }
+      EXPECT_EQ(different.to_vector<std::int64_t>().front(), 0) << "of " << 4 * kTimes << " " << name_of(encoding);
+    }
+  }
+}
+
 // Watches see both.
 TEST(ProductPairs, AreTwoKernelsForThoseWhoLook) {
   const NoGrad no_gradients;

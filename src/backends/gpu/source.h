@@ -275,7 +275,8 @@ struct RenderLimits {
   }
 };
 
-/// Whether a few rows times two packed matrices, in q8 numerics, are one launch (ContractionKernel::paired).
+/// Whether rows times two packed matrices, in q8 numerics, are one product (ContractionKernel::paired): few ones, or
+/// more than 32 by Hopper's warpgroups.
 bool is_packed_pair(const ContractionKernel& kernel, const RenderLimits& limits);
 
 /// Whether products of one left operand share launches (contraction_siblings.cpp).

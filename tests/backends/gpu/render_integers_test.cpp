@@ -212,6 +212,54 @@ TEST(GpuRender, CodesOfManyRowsAreMultipliedByWarpgroupsWhereTheDeviceHasThem) {
   EXPECT_FALSE(launch_of(64, 4096, 4096, Encoding::q4_0).text.warpgroup_bytes);
 }
 
+// Two matrices of which each tile has columns of both: units have equally much to do, where one round of tiles is not
+// enough, and hand on what they have begun.
+TEST(GpuRender, PairsOfManyRowsAreOneProductOfWarpgroups) {
+  RenderLimits limits{
+      .units = 132, .shared_bytes = 227 << 10, .copies_to_shared = true, .integer_tiles = true, .byte_products = true};
+  const auto pair_of = [](std::int64_t rows, std::int64_t columns, Encoding encoding) {
+    auto kernel = std::get<ContractionKernel>(q8_product(rows, columns, 4096, encoding));
+    kernel.paired = true;
+    kernel.second = kernel.b_operand;
+    kernel.second.slot = 3;
+    Instruction step = kernel.epilogue.code[0];
+    step.index = 1;
+    kernel.epilogue.code.push_back(step);
+    step.kind = Instruction::Kind::elementwise;
+    step.op = Op::mul;
+    step.a = 0;
+    step.b = 1;
+    kernel.epilogue.code.push_back(step);
+    kernel.epilogue.outputs[0].value = 2;
+    return kernel;
+  };
+  for (const Encoding encoding : {Encoding::q8_0, Encoding::q4_0, Encoding::q4_k}) {
+    SCOPED_TRACE(info_of(encoding).name);
+    const ContractionKernel kernel = pair_of(64, 14336, encoding);
+    ASSERT_TRUE(is_packed_pair(kernel, limits));
+    const Rendered rendered = render(kernel, limits);
+    ASSERT_EQ(rendered.launches.size(), 2U);
+    EXPECT_EQ(rendered.launches[1].groups, 132U);
+    EXPECT_TRUE(rendered.launches[1].text.warpgroup_bytes);
+    EXPECT_NE(rendered.launches[1].text.body.find("take_totals"), std::string::npos);
+    for (const Launch& launch : rendered.launches) {
+      EXPECT_LE(shared_bytes_of(launch.text), limits.shared_bytes);
+      if (nvrtc_is_tried()) {
+        EXPECT_FALSE(nvrtc().compile(cuda_source(launch.text), "sm_90a").empty());
+      }
+    }
+  }
+  // Many rounds, of whole tiles, unless each matrix alone has a better form; what few rows and other devices do.
+  const Rendered many = render(pair_of(2048, 14336, Encoding::q8_0), limits);
+  EXPECT_EQ(many.launches[1].text.body.find("take_totals"), std::string::npos);
+  EXPECT_EQ(many.launches[1].groups, 132U);
+  EXPECT_FALSE(is_packed_pair(pair_of(2048, 14336, Encoding::q4_k), limits));
+  EXPECT_FALSE(is_packed_pair(pair_of(32, 14336, Encoding::q8_0), limits));
+  EXPECT_TRUE(is_packed_pair(pair_of(8, 14336, Encoding::q8_0), limits));
+  limits.integer_tiles = false;
+  EXPECT_FALSE(is_packed_pair(pair_of(64, 14336, Encoding::q8_0), limits));
+}
+
 // Few outputs of a long k: units take parts of it, and a last launch adds its blocks.
 TEST(GpuRender, IntegerTilesShareALongK) {
   const RenderLimits limits{.units = 132, .shared_bytes = 227 << 10, .integer_tiles = true};

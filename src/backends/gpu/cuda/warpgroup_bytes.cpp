@@ -12,6 +12,9 @@ namespace gpu {
 // Where tiles are few, PARTS warpgroups take the pieces of the same columns by turns. Totals lie in shared memory, a
 // thread's where no other thread's are; whose turn it is adds its piece.
 //
+// Totals of a tile's first pieces may go to another workgroup, which goes on, by way of memory: each thread's to the
+// one in its place. Behind them is a word for each warp, which says that its are there.
+//
 // With TENSOR_SCALES products of scales come from the tensor cores, too (tf32), as WarpgroupHalves says: of rows'
 // scales two parts, which of four blocks lie together, and marks.
 //
@@ -112,31 +115,34 @@ struct WarpgroupBytes {
   __device__ __forceinline__ void copy_vector(UINT to, ULONG from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
   }
-  // Starts to copy a piece of the columns from `from` on, of which there are last + 1, to slot `to`. 128 threads: eight
-  // take 128 bytes of a column, whose places are found once for all of them; what is left of columns, one after another.
+  // Starts to copy a piece of COUNT columns, of which there are last + 1, to where slot `to` has them from FIRST on. 128
+  // threads: eight take 128 bytes of a column, whose places are found once for all of them; what is left of columns, one
+  // after another.
+  template <int FIRST, int COUNT>
   __device__ __forceinline__ void copy_columns(int to, ULONG from, UINT column_bytes, int last) {
     constexpr int kVectors = PIECE_BYTES / 16;
     constexpr int kWhole = kVectors / 8 * 8;
     constexpr int kRest = kVectors - kWhole;
-    const UINT at = base + weights_of(to);
+    const UINT at = base + weights_of(to) + FIRST * STRIDE;
     const int of_eight = int(THREAD & 7u);
     const UINT eight_at = at + UINT(int(THREAD / 8u) * STRIDE + of_eight * 16);
     #pragma unroll 4
-    for (int first = 0; first < kColumns; first += 16) {
+    for (int first = 0; first < COUNT; first += 16) {
       const int column = first + int(THREAD / 8u);
       const ULONG source = from + (UINT(column < last ? column : last) * column_bytes + UINT(of_eight * 16));
       UNROLL
       for (int v = 0; v < kWhole; v += 8) copy_vector(eight_at + UINT(first * STRIDE + v * 16), source + ULONG(v * 16));
     }
     UNROLL
-    for (int first = 0; first < kColumns * kRest; first += 128) {
+    for (int first = 0; first < COUNT * kRest; first += 128) {
       const int e = first + int(THREAD);
-      if (kColumns * kRest % 128 != 0 && e >= kColumns * kRest) continue;
+      if (COUNT * kRest % 128 != 0 && e >= COUNT * kRest) continue;
       const int column = e / (kRest > 0 ? kRest : 1);
       const int v = kWhole + e - column * kRest;
       const ULONG source = from + UINT(column < last ? column : last) * column_bytes;
       copy_vector(at + UINT(column * STRIDE + v * 16), source + ULONG(v * 16));
     }
+    if (FIRST + COUNT < kColumns) return;
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(full + 8 * to) : "memory");
   }
   // Starts to copy the piece's rows to slot `to`, where it writes behind what was read there. One thread.
@@ -315,6 +321,10 @@ struct WarpgroupBytes {
   __device__ __forceinline__ void meet(int group) {
     if (PARTS > 1) asm volatile("bar.sync %0, %1;" ::"r"(1 + COLUMN_GROUPS * PARTS + group), "n"(128 * PARTS) : "memory");
   }
+  // The same part of both matrices.
+  __device__ __forceinline__ void meet_pair(int group, int part) {
+    asm volatile("bar.sync %0, 256;" ::"r"(1 + COLUMN_GROUPS * (PARTS + 1) + group % (COLUMN_GROUPS / 2) * PARTS + part) : "memory");
+  }
   // The totals of rows 8 j + 2 (lane & 3), and the next one, of this thread's two columns.
   __device__ __forceinline__ float4& total(int group, int j) const {
     return ((float4*)(memory + SLOTS * (kRowBytes + kWeightBytes)))[(group * (ROWS / 8) + j) * 128 + int(THREAD & 127u)];
@@ -331,6 +341,31 @@ struct WarpgroupBytes {
                           old.w + partial[4 * j + 3]);
       }
     }
+  }
+  __device__ __forceinline__ float4* handed(ULONG at, int group) const {
+    return (float4*)at + group * (ROWS * 16) + int(THREAD & 127u);
+  }
+  __device__ __forceinline__ ULONG handed_word(ULONG at, int group) const {
+    return at + ULONG(kColumns * ROWS * 4 + (group * 4 + int(THREAD / 32u & 3u)) * 4);
+  }
+  __device__ __forceinline__ void give_totals(ULONG to, int group) const {
+    UNROLL
+    for (int j = 0; j < ROWS / 8; j++) handed(to, group)[j * 128] = total(group, j);
+    __syncwarp();
+    if ((THREAD & 31u) == 0u) {
+      asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(handed_word(to, group)), "r"(1) : "memory");
+    }
+  }
+  __device__ __forceinline__ void wait_for_totals(ULONG from, int group) const {
+    UINT is_there;
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(is_there) : "l"(handed_word(from, group)) : "memory");
+    } while (is_there == 0u);
+  }
+  __device__ __forceinline__ void take_totals(ULONG from, int group) {
+    wait_for_totals(from, group);
+    UNROLL
+    for (int j = 0; j < ROWS / 8; j++) total(group, j) = handed(from, group)[j * 128];
   }
 };
 )";

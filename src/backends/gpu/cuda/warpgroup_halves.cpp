@@ -221,6 +221,15 @@ struct WarpgroupHalves : WarpgroupBytes<64, COLUMN_GROUPS, 1, SLOTS, PIECE_BYTES
     UNROLL
     for (int i = 0; i < 32; i++) whole[i] = 0.0f;
   }
+  __device__ __forceinline__ void take_totals(ULONG from, int group) {
+    if (COLUMN_GROUPS > 2) return Bytes::take_totals(from, group);
+    this->wait_for_totals(from, group);
+    UNROLL
+    for (int j = 0; j < 8; j++) {
+      const float4 four = this->handed(from, group)[j * 128];
+      whole[4 * j] = four.x; whole[4 * j + 1] = four.y; whole[4 * j + 2] = four.z; whole[4 * j + 3] = four.w;
+    }
+  }
 };
 )";
 

@@ -398,7 +398,8 @@ std::optional<Rendered> render_packed_few(const ContractionKernel& kernel, const
 bool is_packed_pair(const ContractionKernel& kernel, const RenderLimits& limits) {
   if (!kernel.paired || kernel.numerics != Numerics::q8 || kernel.b_operand.slot == kernel.second.slot) return false;
   const Geometry geometry = geometry_of(kernel);
-  return geometry.batches == 1 && geometry.rows > 0 && geometry.rows <= kFewRows && geometry.columns > 0 &&
+  if (geometry.rows > kFewRows) return render_q8_warpgroups(kernel, geometry, limits).has_value();
+  return geometry.batches == 1 && geometry.rows > 0 && geometry.columns > 0 &&
          has_whole_blocks(Side("b", kernel.b_operand, geometry.b, geometry, false), geometry) &&
          PackedFew(kernel, geometry, limits).is_for_pairs();
 }

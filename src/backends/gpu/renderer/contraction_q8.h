@@ -36,7 +36,7 @@ void open_rounding(Lines& lines, Words& words, const Geometry& geometry, const S
 bool has_whole_blocks(const Side& b, const Geometry& geometry);
 
 /// Many rows by Hopper's integer tensor cores (contraction_q8_warpgroups.cpp); none on other devices, or where k is not
-/// made of whole 256, or the encoding is none that threads can take apart where it lies.
+/// made of whole 256, the encoding is none that threads can take apart where it lies, or two matrices are faster apart.
 std::optional<Rendered> render_q8_warpgroups(const ContractionKernel& kernel, const Geometry& geometry,
                                              const RenderLimits& limits);
 

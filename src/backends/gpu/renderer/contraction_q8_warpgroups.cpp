@@ -2,7 +2,8 @@
 // kernel rounds the activations and writes them as workgroups bring them to shared memory: a piece, 256 of k, of a
 // tile's rows lies together, codes as wgmma reads them, then floats. How a workgroup multiplies a tile is the dialect's
 // (cuda/warpgroup_bytes.cpp); here stand the order of tiles and pieces, what blocks of an encoding hold, and what
-// becomes of the totals.
+// becomes of the totals. Of two matrices (ContractionKernel::paired) half of a tile's columns are those of the second,
+// whose totals the epilogue finds in shared memory.
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -51,17 +52,25 @@ class Q8Warpgroups : TiledProduct {
   Q8Warpgroups(const ContractionKernel& kernel, const Geometry& geometry, const Side& b, const TileWeights& weights,
                const RenderLimits& limits)
       : TiledProduct(kernel, geometry, b, weights, limits) {
-    choose_form();
+    const double least = choose_form();
+    if (!kernel.paired) return;
+    const bool has_apart = has_form();
+    matrices_ = 2;
+    form_ = {};
+    if (choose_form() > 2 * least && has_apart) form_ = {};  // two kernels are faster
   }
 
   bool has_form() const { return form_.slots > 0; }
 
   Rendered render() const {
     const std::int64_t row_bytes = row_bytes_of_piece(form_) * pieces_;
-    return render_parts(form_.rows, row_bytes, [&](Rendered& rendered, std::int64_t first, std::int64_t count) {
-      rendered.launches.push_back(round_rows(first, count));
-      rendered.launches.push_back(multiply(first, count));
-    });
+    Rendered result =
+        render_parts(form_.rows, row_bytes, [&](Rendered& rendered, std::int64_t first, std::int64_t count) {
+          rendered.launches.push_back(round_rows(first, count));
+          rendered.launches.push_back(multiply(first, count));
+        });
+    if (kernel_.paired) result.scratch_bytes += static_cast<std::size_t>(limits_.units * handed_bytes());
+    return result;
   }
 
  private:
@@ -85,6 +94,25 @@ class Q8Warpgroups : TiledProduct {
     return 1024 + slots * (slot_bytes(form) + 16) + std::int64_t{form.columns()} * form.rows * 4;
   }
 
+  /// Columns of each matrix.
+  int own_columns(const WarpgroupForm& form) const { return form.columns() / matrices_; }
+  std::int64_t tiles_of(const WarpgroupForm& form, std::int64_t row_tiles) const {
+    return row_tiles * over(geometry_.columns, own_columns(form));
+  }
+  /// Whether workgroups have equally many pieces rather than tiles, where a second round of tiles would leave units
+  /// idle: more than a tile's each, so that two workgroups share a tile at most. Who ends it takes the totals of who
+  /// has begun it, the workgroup before, which does that first of all and so waits for nobody.
+  bool divides_pieces(std::int64_t tiles) const {
+    const std::int64_t groups = limits_.groups_for(limits_.units);
+    return matrices_ == 2 && groups == limits_.units && tiles > groups && tiles < 2 * groups;
+  }
+  bool divides(std::int64_t row_tiles) const { return divides_pieces(tiles_of(form_, row_tiles)); }
+  /// What a workgroup hands on: totals, and a word of each warp.
+  int handed_words() const { return form_.column_groups * kWarpgroup / 32; }
+  std::int64_t handed_bytes() const {
+    return std::int64_t{form_.columns()} * form_.rows * 4 + 16 * over(handed_words(), 4);
+  }
+
   // What a unit has to do, in turns of its schedulers, by an H200: three instructions for each product of a block and
   // some to take a column's block apart; or to read, from the second-level cache. A tile's first pieces are waited for.
   double cost_of(const WarpgroupForm& form, std::int64_t tiles) const {
@@ -95,16 +123,19 @@ class Q8Warpgroups : TiledProduct {
     const double multiplied = form.column_groups * (form.halves ? kHalves : bytes);
     const double read = (form.rows * (form.halves ? 80 : 36) + form.columns() * piece_.bytes() / kQ8BlocksOfSum) / 40.0;
     const auto length = static_cast<double>(pieces_ * kQ8BlocksOfSum);
-    return static_cast<double>(over(tiles, limits_.units)) * (length * std::max(multiplied, read) + kBeginning);
+    const double rounds = divides_pieces(tiles) ? static_cast<double>(tiles) / limits_.units
+                                                : static_cast<double>(over(tiles, limits_.units));
+    return rounds * (length * std::max(multiplied, read) + kBeginning);
   }
-  void choose_form() {
+  double choose_form() {
     double least = std::numeric_limits<double>::infinity();
     for (WarpgroupForm form : kWarpgroupForms) {
       if (form.halves && (!weights_.has_offset || info_of(weights_.encoding).elements != kBlock)) continue;
+      if (form.column_groups % matrices_ != 0) continue;
       for (form.slots = 6; form.slots > 0; --form.slots) {
         if (shared_bytes(form, form.slots) <= static_cast<std::int64_t>(limits_.shared_bytes)) break;
       }
-      const std::int64_t tiles = over(geometry_.rows, form.rows) * over(geometry_.columns, form.columns());
+      const std::int64_t tiles = tiles_of(form, over(geometry_.rows, form.rows));
       // With fewer tiles the kernels whose fragments are smaller are faster.
       if (form.slots < std::max(2, form.parts) || 2 * tiles < limits_.units) continue;
       const double cost = cost_of(form, tiles);
@@ -112,6 +143,12 @@ class Q8Warpgroups : TiledProduct {
       least = cost;
       form_ = form;
     }
+    return least;
+  }
+
+  /// Where what workgroups hand on lies in scratch memory: behind rounded rows.
+  std::int64_t handed_at(std::int64_t row_tiles) const {
+    return row_tiles * form_.rows * row_bytes_of_piece(form_) * pieces_;
   }
 
   Launch round_rows(std::int64_t first, std::int64_t count) const {
@@ -129,6 +166,15 @@ class Q8Warpgroups : TiledProduct {
     lines.add("int count = {};", words.int32(count));
     lines.add("int row_tiles = {};", words.int32(row_tiles));
     lines.add("int all = {};", words.int32(all));
+    if (divides(row_tiles)) {
+      // Nobody has handed on anything yet.
+      lines.add("MEMORY handed = scratch + ULONG({});", words.int64(handed_at(row_tiles)));
+      lines.add(
+          "for (int e = int(GROUP) * {0} + int(THREAD); e < {1}; e += int(GROUPS) * {0}) STORE_U32(handed, e / {2} * "
+          "{3} "
+          "+ {4} + e % {2}, 0u);",
+          threads, limits_.units * handed_words(), handed_words(), handed_bytes() / 4, form_.columns() * form_.rows);
+    }
     lines.open("for (int e = int(GROUP) * {0} + int(THREAD); e < all; e += int(GROUPS) * {0}) {{", threads);
     lines.add("int row = {};", quotient(words, "e", pieces_ * kQ8BlocksOfSum * kThreadsOfBlock, false));
     lines.add("int of_row = e - row * {};", words.int32(pieces_ * kQ8BlocksOfSum * kThreadsOfBlock));
@@ -299,25 +345,38 @@ class Q8Warpgroups : TiledProduct {
   void declare_tile(Lines& lines, Words& words, std::int64_t row_tiles) const {
     lines.add("int band = {};", quotient(words, "tile", row_tiles, false));
     lines.add("int tile_m = tile - band * row_tiles;");
-    lines.add("{0} first_n = {0}(band) * {0}({1});", index_, form_.columns());
+    lines.add("{0} first_n = {0}(band) * {0}({1});", index_, own_columns(form_));
     lines.add("int last = int(SELECT(size_n - first_n < {0}({1}), size_n - first_n, {0}({1}))) - 1;", index_,
-              form_.columns());
+              own_columns(form_));
     lines.add("ULONG columns_at = b_at + ULONG({} + LONG(first_n) * {});", words.int64(first_byte_),
               words.int64(column_bytes_));
   }
   void copy_columns(Lines& lines, const char* piece) const {
-    lines.add("machine.copy_columns(machine.slot, columns_at + ULONG({} * {}), column_bytes, last);", piece,
-              piece_.bytes());
+    const int own = own_columns(form_);
+    for (int m = 0; m < matrices_; ++m) {
+      lines.add("machine.copy_columns<{}, {}>(machine.slot, columns_at + ULONG({} * {}){}, column_bytes, last);",
+                m * own, own, piece, piece_.bytes(), m == 0 ? "" : " + to_second");
+    }
+  }
+  // A loop over a workgroup's tiles; where pieces are divided, of each has pieces `from` to `to`, the last one first.
+  void open_tiles(Lines& lines, bool divides, const std::string& also = "") const {
+    lines.add("UNROLL_BY(1)");
+    if (!divides) {
+      lines.open("for (int tile = int(GROUP); tile < tiles{}; tile += int(GROUPS)) {{", also);
+      return;
+    }
+    lines.open("for (int tile = last_tile; tile >= first_tile{}; tile--) {{", also);
+    lines.add("int from = SELECT(tile == first_tile, begin, 0), to = SELECT(tile == last_tile, end, pieces);");
   }
 
   // Brings pieces to shared memory; those of columns for the first slots were asked for before.
   void feed(Lines& lines, Words& words, std::int64_t row_tiles) const {
     lines.add("int number = 0;");
-    lines.add("UNROLL_BY(1)");
-    lines.open("for (int tile = int(GROUP); tile < tiles; tile += int(GROUPS)) {{");
+    const bool has_part = divides(row_tiles);
+    open_tiles(lines, has_part);
     declare_tile(lines, words, row_tiles);
     lines.add("UNROLL_BY(1)");
-    lines.open("for (int piece = 0; piece < pieces; piece++) {{");
+    lines.open("for (int piece = {}; piece < {}; piece++) {{", has_part ? "from" : "0", has_part ? "to" : "pieces");
     lines.open("if (number >= {}) {{", form_.slots);
     lines.add("machine.wait_empty();");
     copy_columns(lines, "piece");
@@ -333,11 +392,12 @@ class Q8Warpgroups : TiledProduct {
   }
   void feed_early(Lines& lines, Words& words, std::int64_t row_tiles) const {
     lines.add("int number = 0;");
-    lines.add("UNROLL_BY(1)");
-    lines.open("for (int tile = int(GROUP); tile < tiles && number < {0}; tile += int(GROUPS)) {{", form_.slots);
+    const bool has_part = divides(row_tiles);
+    open_tiles(lines, has_part, fmt::format(" && number < {}", form_.slots));
     declare_tile(lines, words, row_tiles);
     lines.add("UNROLL_BY(1)");
-    lines.open("for (int piece = 0; piece < pieces && number < {}; piece++) {{", form_.slots);
+    lines.open("for (int piece = {}; piece < {} && number < {}; piece++) {{", has_part ? "from" : "0",
+               has_part ? "to" : "pieces", form_.slots);
     copy_columns(lines, "piece");
     lines.add("number++;");
     lines.add("machine.advance(1);");
@@ -350,25 +410,52 @@ class Q8Warpgroups : TiledProduct {
     lines.add("int warpgroup = int(THREAD / 128u) - 1;");
     lines.add("int group = warpgroup % {};", form_.column_groups);
     lines.add("int part = warpgroup / {};", form_.column_groups);
+    lines.add("int own = group % {0}, side = group / {0};", form_.column_groups / matrices_);
     lines.add("int piece = part;");
+    const bool has_part = divides(row_tiles);
+    // The first one's turn.
+    if (has_part) lines.add("if (part == {}) machine.pass_turn(group, part);", form_.parts - 1);
+    open_tiles(lines, has_part);
+    if (has_part) {
+      lines.add("piece += from;");
+    } else {
+      declare_tile(lines, words, row_tiles);
+    }
+    std::string own;  // place of what it hands on
+    if (has_part) {
+      own = fmt::format("scratch + ULONG({}) + ULONG(GROUP) * ULONG({})", words.int64(handed_at(row_tiles)),
+                        handed_bytes());
+    }
+    const char* const end = has_part ? "to" : "pieces";
     lines.add("UNROLL_BY(1)");
-    lines.open("for (int tile = int(GROUP); tile < tiles; tile += int(GROUPS)) {{");
-    declare_tile(lines, words, row_tiles);
-    lines.add("UNROLL_BY(1)");
-    lines.open("for (; piece < pieces; piece += {}) {{", form_.parts);
+    lines.open("for (; piece < {}; piece += {}) {{", end, form_.parts);
     lines.add("float partial[{}];", form_.rows / 2);
     lines.add("machine.multiply(partial, group);");
-    lines.add("if (piece > 0 || tile != int(GROUP)) machine.take_turn(group, part);");
-    lines.add("machine.add(partial, group, piece == 0{});", form_.halves ? ", piece + 1 == pieces" : "");
-    lines.add("if (piece + 1 < pieces) machine.pass_turn(group, part);");
+    lines.add("{}machine.take_turn(group, part);", has_part ? "" : "if (piece > 0 || tile != int(GROUP)) ");
+    if (has_part) {
+      lines.add("if (piece > 0 && piece == from) machine.take_totals({} - ULONG({}), group);", own, handed_bytes());
+    }
+    lines.add("machine.add(partial, group, piece == 0{});", form_.halves ? fmt::format(", piece + 1 == {}", end) : "");
+    lines.add("if (piece + 1 < {}) machine.pass_turn(group, part);", end);
     lines.close();
-    lines.add("piece -= pieces;");
+    lines.add("piece -= {};", end);
     // Totals are written by who has added the last piece, or, where nothing else is left to do, by all parts together.
-    lines.add("bool is_over = tile + int(GROUPS) >= tiles;");
+    const char* const is_over = has_part ? "tile == first_tile" : "tile + int(GROUPS) >= tiles";
+    lines.add("bool is_over = {};", is_over);
     lines.add("if (is_over) machine.meet(group);");
     lines.open("if (is_over || piece + 1 == {}) {{", form_.parts);
+    if (has_part) {
+      lines.open("if (to < pieces) {{");
+      lines.add("machine.give_totals({}, group);", own);
+      lines.close();
+      lines.open("else {{");
+      declare_tile(lines, words, row_tiles);
+    }
+    if (kernel_.paired) lines.add("machine.meet_pair(group, part);");
     write_totals(lines, words, writer);
-    lines.add("if (tile + int(GROUPS) < tiles) machine.pass_turn(group, part);");
+    if (kernel_.paired) lines.add("if (!is_over) machine.meet_pair(group, part);");
+    if (has_part) lines.close();
+    lines.add("if ({}) machine.pass_turn(group, part);", has_part ? "!is_over" : "tile + int(GROUPS) < tiles");
     lines.close();
     lines.close();
   }
@@ -386,8 +473,8 @@ class Q8Warpgroups : TiledProduct {
       lines.add("UNROLL");
       lines.open("for (int q = 0; q < {}; q++) {{", at_once);
       lines.add("int row = tile_m * {} + 8 * (j + q / 4) + 2 * (lane & 3) + (q & 1);", form_.rows);
-      lines.add("{0} n = first_n + {0}(group * {1} + int(THREAD / 32u & 3u) * 16 + lane / 4 + (q >> 1 & 1) * 8);",
-                index_, kGroupColumns);
+      lines.add("{0} n = first_n + {0}(own * {1} + int(THREAD / 32u & 3u) * 16 + lane / 4 + (q >> 1 & 1) * 8);", index_,
+                kGroupColumns);
     };
     const auto find_places = [&](const std::set<int>& instructions, const std::set<int>& stored) {
       lines.add("{0} m = begin_m + {0}(row);", index_);
@@ -398,14 +485,18 @@ class Q8Warpgroups : TiledProduct {
       writer.declare_places(lines, "e", "", 0, geometry_.k, instructions, stored, true);
     };
     lines.add("UNROLL_BY(1)");
-    lines.open("for (int j = SELECT(is_over, part, 0) * {0}; j < {1}; j += SELECT(is_over, {2}, 1) * {0}) {{",
-               at_once / 4, form_.rows / 8, form_.parts);
-    lines.add("float totals[{}];", at_once);
+    // Of two matrices both groups of the same columns write.
+    lines.open(
+        "for (int j = (SELECT(is_over, part, 0) * {3} + side) * {0}; j < {1}; j += SELECT(is_over, {2}, 1) * {4}) {{",
+        at_once / 4, form_.rows / 8, form_.parts, matrices_, at_once / 4 * matrices_);
+    lines.add("float totals[{}][{}];", matrices_, at_once);
     lines.add("UNROLL");
-    lines.open("for (int i = 0; i < {}; i++) {{", at_once / 4);
-    lines.add("float4 four = machine.total(group, j + i);");
+    lines.open("for (int i = 0; i < {}; i++) {{", at_once / 4 * matrices_);
+    lines.add("int of = i / {};", at_once / 4);
+    lines.add("int at = i % {};", at_once / 4);
+    lines.add("float4 four = machine.total(own + of * {}, j + at);", form_.column_groups / matrices_);
     for (const auto& [at, part] : {std::pair{0, "x"}, std::pair{1, "y"}, std::pair{2, "z"}, std::pair{3, "w"}})
-      lines.add("totals[4 * i + {}] = four.{};", at, part);
+      lines.add("totals[of][4 * at + {}] = four.{};", at, part);
     lines.close();
     if (!loads.empty()) {
       for (const int i : loads) lines.add("{} loaded{}[{}];", type_name(writer.type_of(i)), i, at_once);
@@ -421,7 +512,8 @@ class Q8Warpgroups : TiledProduct {
     }
     each_result();
     lines.open("if (row < count && n < size_n) {{");
-    lines.add("float accumulator = CANONICAL_F32(totals[q]);");
+    lines.add("float accumulator = CANONICAL_F32(totals[0][q]);");
+    if (matrices_ == 2) lines.add("float second_accumulator = CANONICAL_F32(totals[1][q]);");
     find_places(others, outputs);
     for (const int i : loads)
       lines.add("{0} {1} = loaded{2}[q];", type_name(writer.type_of(i)), ProgramWriter::name(i), i);
@@ -432,13 +524,28 @@ class Q8Warpgroups : TiledProduct {
     lines.close();
   }
 
+  // Its share of all tiles' pieces: from piece `begin` of its first tile to piece `end` of its last one.
+  void declare_pieces(Lines& lines, Words& words, std::int64_t tiles, std::uint32_t groups) const {
+    const std::int64_t all = tiles * pieces_;
+    const std::string more = words.int32(all % groups);
+    lines.add("int begin = int(GROUP) * {0} + SELECT(int(GROUP) < {1}, int(GROUP), {1});", words.int32(all / groups),
+              more);
+    lines.add("int end = begin + {} - SELECT(int(GROUP) < {}, 0, 1);", words.int32(all / groups + 1), more);
+    lines.add("int first_tile = begin / pieces, last_tile = (end - 1) / pieces;");
+    lines.add("begin -= first_tile * pieces, end -= last_tile * pieces;");
+  }
+
   Launch multiply(std::int64_t first, std::int64_t count) const {
     const std::int64_t row_tiles = over(count, form_.rows);
-    const std::int64_t tiles = row_tiles * over(geometry_.columns, form_.columns());
+    const std::int64_t tiles = tiles_of(form_, row_tiles);
+    Launch result;
     Words words;
     Lines lines;
     ProgramWriter writer(kernel_.epilogue, geometry_.epilogue, words);
     lines.add("MEMORY b_at = {};", words.early_memory(Patch::Kind::address, b_.input->slot));
+    if (kernel_.paired) {
+      lines.add("ULONG to_second = {} - b_at;", words.early_memory(Patch::Kind::address, kernel_.second.slot));
+    }
     declare_zero(lines, words, ComputeType::f32);
     lines.add("int count = {};", words.int32(count));
     lines.add("int pieces = {};", words.int32(pieces_));
@@ -447,6 +554,8 @@ class Q8Warpgroups : TiledProduct {
     lines.add("UINT column_bytes = {};", words.uint32(static_cast<std::uint32_t>(column_bytes_)));
     lines.add("{} begin_m = {};", index_, words.index(first, geometry_.wide));
     lines.add("{} size_n = {};", index_, words.index(geometry_.columns, geometry_.wide));
+    result.groups = limits_.groups_for(std::min<std::int64_t>(tiles, limits_.units));
+    if (divides(row_tiles)) declare_pieces(lines, words, tiles, result.groups);
     if (form_.halves) {
       lines.add("WarpgroupHalves<{}, {}, {}, {}, {}> machine;", form_.column_groups, form_.slots, piece_.bytes(),
                 stride(), form_.rows * row_bytes_of_piece(form_));
@@ -473,9 +582,9 @@ class Q8Warpgroups : TiledProduct {
     lines.add("AFTER_EARLIER()");
     writer.declare_buffers(lines);
     lines.add("machine.advance(int(THREAD / 128u - 1u) / {});", form_.column_groups);
+    if (divides(row_tiles)) lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
     sum(lines, words, writer, row_tiles);
     lines.close();
-    Launch result;
     result.text.body = lines.take();
     result.text.functions = writer.functions() + piece_.functions() + piece_functions();
     result.text.threads = form_.threads();
@@ -485,12 +594,12 @@ class Q8Warpgroups : TiledProduct {
     result.text.groups_per_unit = 1;
     result.text.shared.push_back(
         {ComputeType::i32, "machine_memory", static_cast<int>(over(shared_bytes(form_, form_.slots), 4))});
-    result.groups = limits_.groups_for(std::min<std::int64_t>(tiles, limits_.units));
     words.move_to(result);
     return result;
   }
 
   WarpgroupForm form_{};
+  int matrices_ = 1;  ///< whose columns a tile has
 };
 
 }  // namespace
