@@ -2,14 +2,19 @@
 // the kernels alone, what belongs together, and what does not.
 #include "graph/siblings.h"
 
+#include <functional>
+
 #include <gtest/gtest.h>
 
 #include <lockstep/autograd.h>
 #include <lockstep/numerics.h>
 #include <lockstep/ops.h>
 #include <lockstep/shadow.h>
+#include <lockstep/threads.h>
 
 #include "backends/backend.h"
+#include "backends/cpu/contraction/q8.h"
+#include "backends/cpu/isa.h"
 #include "graph/window.h"
 #include "support/tensors.h"
 
@@ -34,8 +39,21 @@ std::vector<Tensor> products_of(const Tensor& x, const Projections& weights) {
   return {linear(x, weights.query), linear(x, weights.key), linear(x, weights.value)};
 }
 
-bool runs_products_together(Device device) {
-  return device.kind != DeviceKind::ref && device.kind != DeviceKind::cpu;
+// The CPU where it reads weights where they lie.
+bool runs_products_together(Device device, std::int64_t rows) {
+  if (device.kind != DeviceKind::cpu) return device.kind != DeviceKind::ref;
+  return rows <= 2 && contraction::q8_loops(Encoding::q4_0, selected_isa()).multiply_in_place != nullptr;
+}
+
+// With one, two and seven threads.
+void with_threads(const std::function<void()>& check) {
+  const int before = num_threads();
+  for (const int threads : {1, 2, 7}) {
+    SCOPED_TRACE(threads);
+    set_num_threads(threads);
+    check();
+  }
+  set_num_threads(before);
 }
 
 std::uint64_t kernels_run_for(const std::vector<Tensor>& values) {
@@ -62,6 +80,12 @@ TEST(Siblings, HaveTheBitsOfKernelsAlone) {
   check(Encoding::q8_0, Encoding::q4_1, {2, 288, 70, 33});
   check(Encoding::q4_k, Encoding::q6_k, {8, 256, 40, 24});
   check(Encoding::q4_0, Encoding::q8_0, {40, 256, 96, 33});
+  // Several units of work, of one row and of two, for threads that share them; of lengths that are not whole ones.
+  with_threads([&] {
+    check(Encoding::q4_0, Encoding::q4_0, {1, 2048, 700, 300});
+    check(Encoding::q8_0, Encoding::q8_0, {2, 1056, 1200, 130});
+    check(Encoding::q4_k, Encoding::q6_k, {1, 1024, 513, 129});
+  });
 }
 
 TEST(Siblings, AreOneKernelWhereItPays) {
@@ -72,31 +96,57 @@ TEST(Siblings, AreOneKernelWhereItPays) {
       const ProjectionSizes sizes{rows, 512, 64, 32};
       const Projections weights = projections_of(sizes, Encoding::q4_0, Encoding::q4_0, device);
       const Tensor x = random_tensor({rows, 512}, DType::f32, 4).to(device).eval();
-      EXPECT_EQ(kernels_run_for(products_of(x, weights)), runs_products_together(device) ? 1u : 3u);
+      EXPECT_EQ(kernels_run_for(products_of(x, weights)), runs_products_together(device, rows) ? 1u : 3u);
       const NumericsScope scope(Numerics::q8);
       EXPECT_EQ(kernels_run_for({linear(x, weights.query), linear(x + 1.0, weights.key)}), 3u);
       EXPECT_EQ(kernels_run_for({linear(x, weights.query), linear(x.narrow(0, 0, rows), weights.key)}),
-                runs_products_together(device) ? 1u : 2u);
+                runs_products_together(device, rows) ? 1u : 2u);
     }
   }
 }
 
-// A product that reads what another one makes, of many rows: the rows are rounded once, and the order stays.
+// A product that reads what another one makes: the rows are rounded once, and the order stays.
 TEST(Siblings, MayNeedEachOther) {
   const NoGrad no_gradients;
   const auto gated = [](const Tensor& x, const Projections& weights) {
     const NumericsScope scope(Numerics::q8);
     return silu(linear(x, weights.key)) * linear(x, weights.value);
   };
-  const ProjectionSizes sizes{40, 256, 8, 72};
-  same_everywhere([&](Device d) {
-    const Tensor x = random_tensor({sizes.rows, sizes.k}, DType::f32, 4).to(d);
-    return gated(x, projections_of(sizes, Encoding::q4_0, Encoding::q4_0, d));
-  });
-  for (const Device device : test_devices()) {
-    const Tensor x = random_tensor({sizes.rows, sizes.k}, DType::f32, 4).to(device).eval();
-    const Projections weights = projections_of(sizes, Encoding::q4_0, Encoding::q4_0, device);
-    EXPECT_EQ(kernels_run_for({gated(x, weights)}), runs_products_together(device) ? 1u : 2u) << device.to_string();
+  for (const auto& [rows, columns] : {std::pair{40, 72}, {1, 1500}, {2, 640}}) {
+    const ProjectionSizes sizes{rows, 512, 8, columns};
+    with_threads([&] {
+      same_everywhere([&](Device d) {
+        const Tensor x = random_tensor({sizes.rows, sizes.k}, DType::f32, 4).to(d);
+        return gated(x, projections_of(sizes, Encoding::q4_0, Encoding::q4_0, d));
+      });
+    });
+    for (const Device device : test_devices()) {
+      // Whether few rows pay on a GPU is its own matter.
+      const bool may_be_apart = rows <= 2 && device.kind != DeviceKind::cpu && device.kind != DeviceKind::ref;
+      if (may_be_apart) continue;
+      const Tensor x = random_tensor({sizes.rows, sizes.k}, DType::f32, 4).to(device).eval();
+      const Projections weights = projections_of(sizes, Encoding::q4_0, Encoding::q4_0, device);
+      EXPECT_EQ(kernels_run_for({gated(x, weights)}), runs_products_together(device, rows) ? 1u : 2u)
+          << device.to_string();
+    }
+  }
+}
+
+// Results of other columns than a product's own are there when it reads them.
+TEST(Siblings, MayReadResultsElsewhere) {
+  const NoGrad no_gradients;
+  for (const std::int64_t rows : {1, 2}) {
+    const ProjectionSizes sizes{rows, 512, 900, 899};
+    with_threads([&] {
+      same_everywhere([&](Device d) {
+        const NumericsScope scope(Numerics::q8);
+        const Tensor x = random_tensor({rows, sizes.k}, DType::f32, 4).to(d);
+        const Projections weights = projections_of(sizes, Encoding::q4_0, Encoding::q4_0, d);
+        const Tensor query = linear(x, weights.query);
+        const Tensor key = query.narrow(1, 1, sizes.keys) * linear(x, weights.key);
+        return cat({query, key, linear(x, weights.value) + query.narrow(1, 0, sizes.keys) + key}, -1);
+      });
+    });
   }
 }
 

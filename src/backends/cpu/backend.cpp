@@ -117,6 +117,18 @@ std::unique_ptr<Executable> CpuBackend::compile(const Kernel& kernel) {
   return std::visit(Compiler{isa_, memory_, kept_}, kernel);
 }
 
+std::vector<std::unique_ptr<Executable>> CpuBackend::compile_all(std::span<const KernelList> lists) {
+  std::vector<std::unique_ptr<Executable>> result;
+  for (const KernelList& list : lists) {
+    result.push_back(list.size() == 1 ? compile(*list.front()) : compile_together(list, isa_));
+  }
+  return result;
+}
+
+bool CpuBackend::runs_together(const KernelList& products) const {
+  return v0::runs_together(products, isa_);
+}
+
 std::string CpuBackend::description() const {
   return "cpu: " + processor_name() + "\n  instruction set  " + std::string(name_of(isa_)) + "\n  threads          " +
          std::to_string(num_threads());

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "backends/backend.h"
 #include "backends/cpu/isa.h"
@@ -25,6 +27,8 @@ class CpuBackend final : public Backend, public ReportsMemory {
   void upload(Buffer& to, const void* from, std::size_t bytes) override;
   void download(void* to, const Buffer& from, std::size_t bytes, std::size_t offset) override;
   std::unique_ptr<Executable> compile(const Kernel& kernel) override;
+  std::vector<std::unique_ptr<Executable>> compile_all(std::span<const KernelList> lists) override;
+  bool runs_together(const KernelList& products) const override;
   bool has_exact_attention() const override;
   bool has_recurrence() const override;
   MemoryStatistics memory_statistics() const override { return memory_->statistics(); }

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -18,8 +19,19 @@ namespace lockstep {
 inline namespace v0 {
 namespace {
 
-// More parts than threads, so that a thread that was held up does not hold up the others.
-constexpr std::int64_t kPartsPerThread = 4;
+// More parts than threads, so that a thread that was held up does not hold up the others; where they end, in 32nds of
+// a thread's share. The last ones, which others take first, are short: for as long as one of them takes, threads wait.
+constexpr std::int64_t kPartEnds[] = {8, 16, 22, 26, 28, 30, 31, 32};
+constexpr std::int64_t kPartsPerThread = std::size(kPartEnds);
+constexpr std::int64_t kWholeShare = kPartEnds[kPartsPerThread - 1];
+
+/// The grain that a part of some begins with.
+std::int64_t part_begin(std::int64_t part, std::int64_t parts, std::int64_t grains, std::int64_t threads) {
+  if (parts == grains) return part;
+  const std::int64_t within = part % kPartsPerThread;
+  const std::int64_t place = part / kPartsPerThread * kWholeShare + (within == 0 ? 0 : kPartEnds[within - 1]);
+  return grains * place / (threads * kWholeShare);
+}
 
 thread_local bool inside_parallel_for = false;
 
@@ -120,7 +132,9 @@ void parallel_for(std::int64_t count, std::int64_t grain, const std::function<vo
     const FloatingPointScope scope;
     const InsideParallelFor inside;
     const auto i = static_cast<std::int64_t>(part);
-    fn(grains * i / parts * grain, std::min(count, grains * (i + 1) / parts * grain));
+    const std::int64_t begin = part_begin(i, parts, grains, current->threads) * grain;
+    const std::int64_t end = part_begin(i + 1, parts, grains, current->threads) * grain;
+    if (begin < end) fn(begin, std::min(count, end));
   });
 }
 

@@ -17,6 +17,14 @@ std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel)
   return compile_contraction(kernel, selected_isa());
 }
 
+bool runs_together(const KernelList& products, Isa isa) {
+  return contraction::q8_runs_together(products, isa);
+}
+
+std::unique_ptr<Executable> compile_together(const KernelList& products, Isa isa) {
+  return contraction::make_q8_siblings(products, isa);
+}
+
 std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel, Isa isa,
                                                 std::shared_ptr<KeptPanels> kept) {
   using namespace contraction;

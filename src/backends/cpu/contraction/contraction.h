@@ -40,5 +40,9 @@ std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel)
 std::unique_ptr<Executable> compile_contraction(const ContractionKernel& kernel, Isa isa,
                                                 std::shared_ptr<KeptPanels> kept = nullptr);
 
+/// Backend::runs_together, and what compile_all makes of such kernels.
+bool runs_together(const KernelList& products, Isa isa);
+std::unique_ptr<Executable> compile_together(const KernelList& products, Isa isa);
+
 }  // namespace v0
 }  // namespace lockstep

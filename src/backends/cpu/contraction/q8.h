@@ -48,6 +48,7 @@ struct Q8InPlaceArgs {
   const std::int64_t* columns = nullptr;  ///< the elements of the weights that they begin at
   std::int64_t blocks = 0;                ///< of 32
   bool careful = false;                   ///< products of scales may be too small for normal numbers
+  std::int64_t next = 0;                  ///< bytes from a column's end to what its lane has in the next call
   float* results = nullptr;
 };
 

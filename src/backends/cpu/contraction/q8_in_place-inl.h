@@ -239,7 +239,9 @@ template <int kForm> class Q8InPlace {
   HWY_INLINE void run() {
     const Tag<float> df;
     auto total = hn::Zero(df);
+    const std::int64_t near_end = args_.blocks - kQ8Ahead * kForm_.elements() / (order::kQ8Block * kForm_.bytes());
     for (std::int64_t b = 0; b < args_.blocks; b += 8) {
+      ahead_ = kQ8Ahead + (b >= near_end ? args_.next : 0);
       const int count = static_cast<int>(std::min<std::int64_t>(8, args_.blocks - b));
       if (!(kInLanes_ && Quarters_::kHasScales && count == 8)) load_scales_in_place<kForm>(at_, count, scales_);
       auto partial = hn::Zero(df);
@@ -407,14 +409,15 @@ template <int kForm> class Q8InPlace {
   }
 
   /// A column's bytes of so many blocks of 32 that come later, as many lines as these fill.
-  static HWY_INLINE void fetch_ahead(const std::uint8_t* at, int first, int blocks) {
+  HWY_INLINE void fetch_ahead(const std::uint8_t* at, int first, int blocks) const {
     constexpr auto bytes_of = [](int count) { return count * order::kQ8Block * kForm_.bytes() / kForm_.elements(); };
-    const std::uint8_t* const soon = at + kQ8Ahead + bytes_of(first);
+    const std::uint8_t* const soon = at + ahead_ + bytes_of(first);
     const int bytes = bytes_of(blocks);
     for (int byte = 0; byte == 0 || byte + 48 <= bytes; byte += 64) __builtin_prefetch(soon + byte, 0, 3);
   }
 
   const Q8InPlaceArgs& args_;
+  std::ptrdiff_t ahead_ = 0;  ///< from what is multiplied to what is asked for
   const std::uint8_t* at_[kQ8Lanes];
   Q8Scales scales_;
 };

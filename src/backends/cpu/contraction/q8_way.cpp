@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <utility>
+#include <vector>
 
 #include <lockstep/threads.h>
 
+#include "backends/cpu/contraction/planner.h"
 #include "backends/cpu/contraction/q8.h"
 #include "backends/cpu/contraction/tiling.h"
 #include "backends/cpu/contraction/way.h"
@@ -28,6 +30,10 @@ constexpr std::int64_t kMostRows = 128;
 constexpr std::int64_t kRowsInPlace = 2;
 // A unit of few rows reads at least so many bytes of weights.
 constexpr std::int64_t kLeastWeights = 16 << 10;
+// And in place at most so many: the thread that is ready first waits for as long as a unit takes.
+constexpr std::int64_t kMostWeights = 320 << 10;
+// Products of one left operand that run together.
+constexpr std::size_t kMostTogether = 8;
 
 class Q8Way final : public Way {
  public:
@@ -42,6 +48,44 @@ class Q8Way final : public Way {
     LOCKSTEP_ASSERT(!plan_.swapped && plan_.k % order::kQ8Block == 0);
   }
 
+  /// Products of one left operand. `chained`: a unit of work is the same part of the columns of each, one after the
+  /// other, so that what one reads of another's results is there.
+  static void run_together(const std::vector<std::unique_ptr<Q8Way>>& ways, bool chained, const Binding& binding) {
+    const Q8Way& first = *ways.front();
+    double work = 0;
+    std::int64_t bytes = 0;
+    for (const auto& way : ways) {
+      work += way->work();
+      bytes += way->panels_ * way->panel_bytes_;
+    }
+    const bool serial = work < kSerialWork || num_threads() == 1;
+    Job job{.binding = binding};
+    job.activations = first.quantize(binding, serial, job.careful);
+    job.unit_rows = first.plan_.rows;
+    std::int64_t unit_bytes = kMostWeights;
+    if (!serial) unit_bytes = std::clamp(bytes / (8 * num_threads()), kLeastWeights, kMostWeights);
+    if (chained) unit_bytes /= static_cast<std::int64_t>(ways.size());
+    std::int64_t ends[kMostTogether], units = 0;
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      const std::int64_t own = ways[i]->parts_of(unit_bytes);
+      ends[i] = units = chained ? std::max(units, own) : units + own;
+    }
+    parallel_for(units, serial ? units : 1, [&](std::int64_t begin, std::int64_t end) {
+      std::size_t i = 0;
+      for (std::int64_t unit = begin; unit < end; ++unit) {
+        while (!chained && unit >= ends[i]) ++i;
+        const std::int64_t start = chained || i == 0 ? 0 : ends[i - 1];
+        const std::int64_t parts = chained ? units : ends[i] - start;
+        const std::size_t last = chained ? ways.size() - 1 : i;
+        for (std::size_t w = i; w <= last; ++w) {
+          const Q8Way& next = *ways[w == last ? i : w + 1];
+          const std::int64_t after = unit - start + (w == last ? 1 : 0);
+          ways[w]->compute_part(job, unit - start, parts, {&next, next.panels_ * after / parts});
+        }
+      }
+    });
+  }
+
  private:
   struct Job {
     const Binding& binding;
@@ -50,10 +94,14 @@ class Q8Way final : public Way {
     std::int64_t unit_rows = 0;
     std::int64_t unit_panels = 0;
   };
+  /// Where columns begin that a thread multiplies next, of the first batch.
+  struct Part {
+    const Q8Way* way;
+    std::int64_t panel;
+  };
 
   void compute(const Binding& binding) const override {
-    const double work = static_cast<double>(plan_.batches * plan_.rows) * static_cast<double>(plan_.columns * plan_.k);
-    const bool serial = work < kSerialWork || num_threads() == 1;
+    const bool serial = work() < kSerialWork || num_threads() == 1;
     Job job{.binding = binding};
     job.activations = quantize(binding, serial, job.careful);
     choose_units(job, serial);
@@ -63,17 +111,26 @@ class Q8Way final : public Way {
     parallel_for(units, serial ? units : 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t unit = begin; unit < end; ++unit) {
         const std::int64_t rest = unit / column_units;
-        compute_unit(job, rest / row_units, rest % row_units * job.unit_rows, unit % column_units * job.unit_panels);
+        const std::int64_t panel = unit % column_units * job.unit_panels;
+        const std::int64_t panels = std::min(job.unit_panels, panels_ - panel);
+        compute_unit(job, rest / row_units, rest % row_units * job.unit_rows, panel, panels, {this, panel + panels});
       }
     });
+  }
+
+  double work() const {
+    return static_cast<double>(plan_.batches * plan_.rows) * static_cast<double>(plan_.columns * plan_.k);
   }
 
   bool is_in_place(std::int64_t rows) const { return loops_.multiply_in_place != nullptr && rows <= kRowsInPlace; }
 
   void choose_units(Job& job, bool serial) const {
     job.unit_rows = std::min(plan_.rows, kMostRows);
-    const std::int64_t most = is_in_place(job.unit_rows) ? kMostColumnsInPlace : kMostColumns;
-    job.unit_panels = std::max<std::int64_t>(most / loops_.lanes, 1);
+    const bool in_place = is_in_place(job.unit_rows);
+    job.unit_panels = std::max<std::int64_t>((in_place ? kMostColumnsInPlace : kMostColumns) / loops_.lanes, 1);
+    if (in_place && kMostWeights < job.unit_panels * panel_bytes_) {
+      job.unit_panels = std::max<std::int64_t>(kMostWeights / panel_bytes_, 1);
+    }
     if (serial) return;
     // A few units for each thread, as long as they are worth it.
     const std::int64_t wanted = divide_up(4 * num_threads(), plan_.batches * divide_up(plan_.rows, job.unit_rows));
@@ -169,7 +226,27 @@ class Q8Way final : public Way {
     loops_.pack(data(binding, Operand::columns), columns, blocks_, to);
   }
 
-  void multiply_in_place(const Job& job, const Block& block, std::int64_t panels, float* results,
+  std::int64_t byte_of(std::int64_t element) const {
+    const EncodingInfo& info = info_of(plan_.column_side.encoding);
+    return element / info.elements * info.bytes;
+  }
+
+  // Bytes from where the first lane's columns of a unit end to where the next unit's begin; those of other lanes lie
+  // alike where that has as many columns.
+  std::int64_t gap(const Binding& binding, const Block& block, std::int64_t panels, Part next) const {
+    const Geometry& own = plan_.column_side.geometry;
+    const Geometry& other = next.way->plan_.column_side.geometry;
+    if (own.outer.sizes.rank() > 1 || other.outer.sizes.rank() > 1) return 0;
+    const std::int64_t end = own.batch_address(block.batch) + (block.column + panels) * own.outer.inner_stride();
+    const std::int64_t begin =
+        other.batch_address(0) + next.panel * next.way->loops_.lanes * other.outer.inner_stride();
+    const auto address = [&](const Q8Way& way, std::int64_t element) {
+      return reinterpret_cast<std::intptr_t>(way.data(binding, Operand::columns)) + way.byte_of(element);
+    };
+    return address(*next.way, begin) - address(*this, end);
+  }
+
+  void multiply_in_place(const Job& job, const Block& block, std::int64_t panels, Part next, float* results,
                          std::int64_t stride) const {
     std::int64_t columns[kMaxWidth];
     float of_panel[kMaxWidth];
@@ -182,6 +259,7 @@ class Q8Way final : public Way {
     // Lanes are the unit's columns that are `panels` apart, each a stream of its own to the memory.
     for (std::int64_t p = 0; p < panels; ++p) {
       find_columns(block.batch, block.column + p, panels, columns);
+      if (p == panels - 1) args.next = gap(job.binding, block, panels, next);
       for (std::int64_t r = 0; r < block.rows; ++r) {
         args.row = job.activations + (block.batch * plan_.rows + block.row + r) * row_stride_;
         loops_.multiply_in_place(args);
@@ -191,9 +269,9 @@ class Q8Way final : public Way {
     }
   }
 
-  void compute_unit(const Job& job, std::int64_t batch, std::int64_t row, std::int64_t panel) const {
+  void compute_unit(const Job& job, std::int64_t batch, std::int64_t row, std::int64_t panel, std::int64_t panels,
+                    Part next) const {
     Workspace& workspace = Workspace::of_this_thread();
-    const std::int64_t panels = std::min(job.unit_panels, panels_ - panel);
     Block block;
     block.batch = batch;
     block.row = row;
@@ -208,7 +286,7 @@ class Q8Way final : public Way {
     auto* const results = reinterpret_cast<float*>(
         workspace.results.reserve(block.rows * args.results_stride * static_cast<std::int64_t>(sizeof(float))));
     if (is_in_place(block.rows)) {
-      multiply_in_place(job, block, panels, results, args.results_stride);
+      multiply_in_place(job, block, panels, next, results, args.results_stride);
       return epilogue_.run(job.binding, block, results, args.results_stride, workspace);
     }
     // Panels that few rows meet are multiplied while they are in the first cache.
@@ -239,6 +317,24 @@ class Q8Way final : public Way {
     epilogue_.run(job.binding, block, results, args.results_stride, workspace);
   }
 
+  // How many parts of at most so many bytes. Equal ones, where that is nearly as many: the next one is asked for as if
+  // it were as large.
+  std::int64_t parts_of(std::int64_t bytes) const {
+    const std::int64_t most = std::clamp<std::int64_t>(bytes / panel_bytes_, 1, panels_);
+    for (std::int64_t panels = most; 2 * panels > most; --panels) {
+      if (panels_ % panels == 0) return panels_ / panels;
+    }
+    return divide_up(panels_, most);
+  }
+
+  void compute_part(const Job& job, std::int64_t unit, std::int64_t units, Part next) const {
+    const std::int64_t begin = panels_ * unit / units;
+    const std::int64_t end = panels_ * (unit + 1) / units;
+    for (std::int64_t batch = 0; batch < plan_.batches && begin < end; ++batch) {
+      compute_unit(job, batch, 0, begin, end - begin, next);
+    }
+  }
+
   const Q8Loops& loops_;
   const KernelSet& f32_;
   const std::int64_t blocks_;  ///< of 32 k
@@ -248,10 +344,77 @@ class Q8Way final : public Way {
   const std::int64_t panel_bytes_;
 };
 
+class Q8Siblings final : public Executable {
+ public:
+  Q8Siblings(std::vector<std::unique_ptr<Q8Way>> ways, bool chained) : ways_(std::move(ways)), chained_(chained) {}
+  void run(const Binding& binding) const override { Q8Way::run_together(ways_, chained_, binding); }
+
+ private:
+  std::vector<std::unique_ptr<Q8Way>> ways_;
+  bool chained_;
+};
+
+/// What it reads of the other's results: for each result of its own the one in the same place, or more.
+enum class Reads : std::uint8_t { nothing, own_place, more };
+Reads reads_of(const ContractionKernel& kernel, const ContractionKernel& other) {
+  const Program& own = kernel.epilogue;
+  const bool same_space = kernel.b.numel() == 1 && own.rows == other.epilogue.rows && own.inner == other.epilogue.inner;
+  Reads reads = Reads::nothing;
+  for (const Output& output : other.epilogue.outputs) {
+    if (kernel.b_operand.slot == output.slot) return Reads::more;
+    for (const Input& input : own.inputs) {
+      if (input.slot != output.slot) continue;
+      const bool same = same_space && input.view.bounds.empty() && input.view.offset == output.offset &&
+                        input.view.strides == output.strides;
+      if (!same) return Reads::more;
+      reads = Reads::own_place;
+    }
+  }
+  return reads;
+}
+
 }  // namespace
 
 std::unique_ptr<Executable> make_q8_way(Task task) {
   return std::make_unique<Q8Way>(std::move(task));
+}
+
+std::unique_ptr<Executable> make_q8_siblings(const KernelList& products, Isa isa) {
+  std::vector<std::unique_ptr<Q8Way>> ways;
+  bool chained = false;
+  for (const Kernel* const product : products) {
+    const auto& kernel = std::get<ContractionKernel>(*product);
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      chained |= reads_of(kernel, std::get<ContractionKernel>(*products[i])) != Reads::nothing;
+    }
+    const KernelSet& kernels = kernel_set(kernel.type, isa);
+    ways.push_back(std::make_unique<Q8Way>(Task{.kernels = kernels,
+                                                .plan = make_plan(kernel, kernels),
+                                                .epilogue = kernel.epilogue,
+                                                .isa = isa,
+                                                .kept = nullptr}));
+  }
+  return std::make_unique<Q8Siblings>(std::move(ways), chained);
+}
+
+bool q8_runs_together(const KernelList& products, Isa isa) {
+  if (products.size() > kMostTogether) return false;
+  const Q8Loops* first = nullptr;
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    const auto& kernel = std::get<ContractionKernel>(*products[i]);
+    const std::int64_t rows = kernel.b.numel() * kernel.m.numel();
+    const bool is_empty = rows == 0 || kernel.n.numel() == 0 || kernel.k.numel() == 0;
+    if (kernel.numerics != Numerics::q8 || is_empty || rows > kRowsInPlace) return false;
+    const Q8Loops& loops = q8_loops(kernel.b_operand.encoding, isa);
+    if (first == nullptr) first = &loops;
+    // Rows are rounded to what an encoding's products take; parts of as many columns have as many panels.
+    const bool alike = loops.quantize == first->quantize && loops.lanes == first->lanes;
+    if (loops.multiply_in_place == nullptr || !alike) return false;
+    for (std::size_t j = 0; j < i; ++j) {
+      if (reads_of(kernel, std::get<ContractionKernel>(*products[j])) == Reads::more) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace contraction

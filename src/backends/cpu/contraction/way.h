@@ -37,6 +37,10 @@ struct Task {
 std::unique_ptr<Executable> make_packed_way(Task task);
 /// In q8 numerics.
 std::unique_ptr<Executable> make_q8_way(Task task);
+/// Products of one left operand, of a row or two: whether it pays to round its rows once and to make them one unit of
+/// work, at whose end threads wait for each other once; and that.
+bool q8_runs_together(const KernelList& products, Isa isa);
+std::unique_ptr<Executable> make_q8_siblings(const KernelList& products, Isa isa);
 /// Few rows: columns from the view.
 std::unique_ptr<Executable> make_thin_way(Task task, ThinTable table);
 /// Convolutions of few output channels: rows packed, columns in vectors from the view or a padded copy of it.
