@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
+
+#include "text/jinja/strings.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -25,28 +28,6 @@ std::string float_text(double value) {
   std::string text(buffer, end);
   if (plain && text.find('.') == std::string::npos) text += ".0";
   return text;
-}
-
-std::string string_repr(const std::string& text) {
-  const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
-  std::string result(1, quote);
-  for (const char c : text) {
-    if (c == '\n') {
-      result += "\\n";
-    } else if (c == '\t') {
-      result += "\\t";
-    } else if (c == '\r') {
-      result += "\\r";
-    } else if (c == '\\' || c == quote) {
-      result += '\\';
-      result += c;
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      result += c;
-    }
-  }
-  return result + quote;
 }
 
 std::string repr_of(const Value& value) {
@@ -97,16 +78,17 @@ void append_json(const Value& value, const JsonStyle& style, int level, std::str
     if (!list->items.empty()) line(level);
     result += "]";
   } else if (const Dict* dict = value.dict()) {
-    std::vector<const std::pair<Value, Value>*> order;
-    for (const auto& item : dict->items) order.push_back(&item);
-    if (style.sorted) std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) { return compare(a->first, b->first) < 0; });
+    const auto& items = dict->items;
+    const std::vector<std::size_t> order = sorted_places(items.size(), [&](std::size_t a, std::size_t b) {
+      return style.sorted && compare(items[a].first, items[b].first) < 0;
+    });
     result += "{";
     for (std::size_t i = 0; i < order.size(); ++i) {
       if (i > 0) result += separator;
       line(level + 1);
-      append_json_string(key_of_json(order[i]->first), style.ascii, result);
+      append_json_string(key_of_json(items[order[i]].first), style.ascii, result);
       result += colon;
-      append_json(order[i]->second, style, level + 1, result);
+      append_json(items[order[i]].second, style, level + 1, result);
     }
     if (!order.empty()) line(level);
     result += "}";
@@ -128,6 +110,22 @@ void fail(const std::string& what) {
   throw FormatError("the chat template: " + what);
 }
 
+Arguments::Arguments() = default;
+Arguments::Arguments(const Arguments& other) = default;
+Arguments::Arguments(Arguments&& other) noexcept = default;
+Arguments::~Arguments() = default;
+
+Value::Value() = default;
+Value::Value(const Value& other) = default;
+Value::Value(Value&& other) noexcept = default;
+Value& Value::operator=(const Value& other) = default;
+Value& Value::operator=(Value&& other) noexcept = default;
+Value::~Value() = default;
+Value::Value(Undefined undefined) : data_(std::move(undefined)) {}
+Value::Value(std::string value) : data_(std::move(value)) {}
+Value::Value(const char* value) : data_(std::string(value)) {}
+Value::Value(std::vector<Value> items) : Value(List{std::move(items)}) {}
+Value::Value(Function function) : data_(std::make_shared<Function>(std::move(function))) {}
 Value::Value(List list) {
   for (const Value& item : list.items) list.depth = std::max(list.depth, item.depth() + 1);
   if (list.depth > kDeepest) fail("a value is nested too deeply");
@@ -290,6 +288,13 @@ Value from_json(const Json& json, int depth) {
     }
     default: return None{};
   }
+}
+
+std::vector<std::size_t> sorted_places(std::size_t count, const std::function<bool(std::size_t, std::size_t)>& before) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), before);
+  return order;
 }
 
 std::string to_json(const Value& value, const JsonStyle& style) {
