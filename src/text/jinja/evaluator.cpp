@@ -480,7 +480,7 @@ class Evaluator {
     }
     if (op == "%" && a.string()) {
       if (a.is_markup()) fail("% of HTML is not done");
-      return percent_formatted(context_, *a.string(), b);
+      return percent_formatted(budget_, *a.string(), b);
     }
     if (op == "+" && a.list() && b.list() && a.list()->tuple == b.list()->tuple) {
       List joined = *a.list();

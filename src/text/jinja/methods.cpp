@@ -89,7 +89,7 @@ Value format_method(Context& context, const Value& self, const Arguments& a) {
     if (value.is_undefined()) fail("format: the text asks for more than it is given");
     if (as_repr) value = value.repr();
     if (as_text) value = value.to_string();
-    result += formatted_by(context, value, spec);
+    result += formatted_by(context.budget, value, spec);
     i = end;
   }
   return text_result(context, std::move(result));

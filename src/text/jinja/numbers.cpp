@@ -164,7 +164,7 @@ double rounded(double value, std::int64_t digits) {
   return result;
 }
 
-std::string percent_formatted(Context& context, std::string_view text, const Value& values) {
+std::string percent_formatted(Budget& budget, std::string_view text, const Value& values) {
   const List* tuple = values.list() && values.list()->tuple ? values.list() : nullptr;
   std::size_t used = 0;
   bool named = false;
@@ -206,9 +206,10 @@ std::string percent_formatted(Context& context, std::string_view text, const Val
     const auto number = [&]() -> std::size_t {
       std::size_t size = 0;
       if (c == '*') {
-        const std::int64_t given = to_integer(next(), "format");
-        if (given < 0) layout.align = '<';
-        size = limited(static_cast<std::size_t>(std::abs(given)));
+        const Value given = next();
+        if (!given.integer()) fail("format: * needs an integer");
+        if (*given.integer() < 0) layout.align = '<';
+        size = limited(static_cast<std::size_t>(std::abs(*given.integer())));
         c = sign();
         return size;
       }
@@ -251,11 +252,11 @@ std::string percent_formatted(Context& context, std::string_view text, const Val
       (tuple == nullptr && !values.dict() && !values.list() && used == 0 && !named)) {
     fail("format: not all is used");
   }
-  context.budget.text(result.size());
+  budget.text(result.size());
   return result;
 }
 
-std::string formatted_by(Context& context, const Value& value, std::string_view spec) {
+std::string formatted_by(Budget& budget, const Value& value, std::string_view spec) {
   if (spec.empty()) return value.to_string();
   Layout layout{.align = value.is_number() ? '>' : '<'};
   const std::string_view whole = spec;
@@ -315,7 +316,7 @@ std::string formatted_by(Context& context, const Value& value, std::string_view 
   } else {
     wrong();
   }
-  context.budget.text(result.size());
+  budget.text(result.size());
   return result;
 }
 

@@ -5,7 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "text/jinja/evaluator.h"
+#include "text/jinja/limits.h"
+#include "text/jinja/value.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -18,9 +19,9 @@ std::optional<double> parsed_float(std::string_view text);
 double rounded(double value, std::int64_t digits);
 
 /// text % values. FormatError for what Python refuses, and for more than 1,000 signs of width or precision.
-std::string percent_formatted(Context& context, std::string_view text, const Value& values);
+std::string percent_formatted(Budget& budget, std::string_view text, const Value& values);
 /// format(value, spec), of numbers and texts.
-std::string formatted_by(Context& context, const Value& value, std::string_view spec);
+std::string formatted_by(Budget& budget, const Value& value, std::string_view spec);
 
 }  // namespace text::jinja
 }  // namespace v0

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "text/jinja/limits.h"
 #include "text/jinja/value.h"
 #include "text/unicode.h"
@@ -190,32 +188,6 @@ std::string padded(std::string_view text, std::int64_t width, char32_t fill, Pad
     return encode_utf8(std::u32string(static_cast<std::size_t>(count), fill));
   };
   return fills(left) + std::string(text) + fills(missing - left);
-}
-
-std::string string_repr(std::string_view text) {
-  const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
-  std::string result(1, quote);
-  for (const char32_t c : decode_utf8_lossy(text)) {
-    const Category kind = category(c);
-    if (c == U'\n') {
-      result += "\\n";
-    } else if (c == U'\t') {
-      result += "\\t";
-    } else if (c == U'\r') {
-      result += "\\r";
-    } else if (c == U'\\' || c == static_cast<char32_t>(quote)) {
-      result += '\\';
-      result += encode_utf8(c);
-    } else if (c != U' ' && kind >= Category::Zs) {  // not printable
-      const auto code = static_cast<std::uint32_t>(c);
-      result += code < 0x100     ? fmt::format("\\x{:02x}", code)
-                : code < 0x10000 ? fmt::format("\\u{:04x}", code)
-                                 : fmt::format("\\U{:08x}", code);
-    } else {
-      result += encode_utf8(c);
-    }
-  }
-  return result + quote;
 }
 
 std::string escaped(std::string_view text) {

@@ -31,8 +31,6 @@ std::string capitalized(std::string_view text);
 enum class Padding : std::uint8_t { left, right, both };
 /// str.rjust, ljust and center. FormatError for a width beyond kMaxText.
 std::string padded(std::string_view text, std::int64_t width, char32_t fill, Padding where);
-/// repr(text).
-std::string string_repr(std::string_view text);
 /// For HTML.
 std::string escaped(std::string_view text);
 /// At most `count` times if that is not negative.

@@ -23,11 +23,12 @@ Value center_filter(Context& context, const Value& value, const Arguments& a) {
 
 Value format_filter(Context& context, const Value& value, const Arguments& a) {
   if (value.is_markup()) fail("format of HTML is not done");
-  if (a.named.empty()) return percent_formatted(context, value.to_string(), List{.items = a.positional, .tuple = true});
+  if (a.named.empty())
+    return percent_formatted(context.budget, value.to_string(), List{.items = a.positional, .tuple = true});
   if (!a.positional.empty()) fail("format: values with and without names");
   Dict named;
   for (const auto& [name, item] : a.named) named.set(name, item);
-  return percent_formatted(context, value.to_string(), named);
+  return percent_formatted(context.budget, value.to_string(), named);
 }
 
 Value truncate_filter(Context& context, const Value& value, const Arguments& a) {
