@@ -79,7 +79,7 @@ set(lockstep_quick_sources
   "io/(block_.*|image|jpeg|orientation|png|raw_tensor|resize|stored_type|wav)"
   "linalg/(singular_values|symmetric_eigen)"
   "models/language/sample"
-  "text/(bpe|charsmap|graphemes|normal.*|pre_tokenizers|regex|sentence_piece|tokenizer|unicode|unigram|vocabulary)")
+  "text/(bpe|charsmap|normal_forms|pre_tokenizers|regex|sentence_piece|tokenizer|unicode|unigram|vocabulary)")
 # What the CPU does around tiles and around loops over rows.
 set(lockstep_steering_sources
   "backends/cpu/contraction/(.*_way|geometry|padded_copy)"

@@ -142,6 +142,38 @@ SMALL = {
                "{{ 'x' 'y'.lstrip('x') }}|{{ 'ß'.lower() }}|{{ '12'.isdigit() }}|{{ '{} {{{0}}} {a}'.format(1, a='x') if false else '{}-{}'.format(1, 'b') }}|{{ '{1}{0}{{}}{k}'.format(1, 2, k=3) }}",
     "date": "{{ strftime_now('%d %B %Y, %A %b %H:%M:%S %-d') }}",
     "refusal": "{% if not messages %}{{ raise_exception('nothing to say') }}{% endif %}{{ messages[0]['content'] }}{{ messages[0].a.b }}",
+    "with": "{% set a = 1 %}{% with a = 2, b = a %}{{ a }}{{ b }}{% set c = 5 %}{{ c }}{% endwith %}{{ a }}{{ b is defined }}{{ c is defined }}"
+            "{% with %}x{% endwith %}{% with x, y = (3, 4) %}{{ x * y }}{% endwith %}\n  {% with t = 'u' -%}\n  {{ t }}\n  {% endwith %}\n|",
+    "recursion": "{% for n in [{'t': 'a', 'c': [{'t': 'b', 'c': [{'t': 'c'}]}, {'t': 'd'}]}, {'t': 'e', 'c': []}] recursive %}"
+                 "{{ '  ' * loop.depth0 }}{{ loop.index }}/{{ loop.length }}:{{ n.t }}@{{ loop.depth }}\n{{ loop(n.c) if n.c }}{% else %}-{% endfor %}"
+                 "{% for k, v in {'p': {'q': {'r': 1}}, 's': 2}.items() recursive %}{{ k }}{% if v is mapping %}[{{ loop(v.items()) }}]{% else %}={{ v }}{% endif %};{% endfor %}"
+                 "{% for x in [3, 4, 5] if x % 2 recursive %}{{ x }}{% if x == 5 and loop.depth < 3 %}({{ loop([5, 6, 7]) }}){% endif %}{% endfor %}"
+                 "{% for x in [1, 1, 2, 2, 1] %}{{ loop.changed(x) }}{% endfor %}",
+    "nested_targets": "{% for i, (k, v) in [(1, ('a', 'b')), (2, ('c', 'd'))] %}{{ i }}{{ k }}{{ v }};{% endfor %}{% for (a, (b, c)), d in [((1, (2, 3)), 4)] %}{{ a }}{{ b }}{{ c }}{{ d }}{% endfor %}"
+                      "{% set a, (b, c) = 1, (2, 3) %}{{ a + b + c }}",
+    "groupby": "{% for g in messages | groupby('role') %}{{ g.grouper }}:{{ g.list | length }}{{ g[0] }};{% endfor %}{% for r, ms in messages | groupby('role') %}{{ r }}{{ ms | map(attribute='content') | join('/') }};{% endfor %}"
+               "{{ [{'x': 'b'}, {'x': 'A'}, {'x': 'a'}, {'x': 'B'}] | groupby('x') }}{{ [{'x': 'b'}, {'x': 'A'}, {'x': 'a'}] | groupby('x', case_sensitive=true) | map('first') | list }}"
+               "{{ [{'x': 2}, {}] | groupby('x', default=1) | list }}{{ [(1, 'a'), (2, 'b'), (1, 'c')] | groupby(0) | list }}",
+    "batches": "{{ [1, 2, 3, 4, 5] | batch(2) | list }}{{ [1, 2, 3, 4, 5] | batch(3, '-') | list }}{{ [] | batch(2) | list }}{{ 'abc' | batch(2) | list }}"
+               "{{ [1, 2, 3, 4, 5] | slice(3) | list }}{{ [1, 2, 3, 4, 5, 6, 7] | slice(3, 'x') | list }}{{ [1] | slice(3) | list }}{{ [1, 2, 3, 4] | slice(2, 0) | list }}",
+    "case": "{{ 'straße ǆ ﬁn' | upper }}|{{ 'ÅÉÎ ΑΣ ΑΣΑ Σ ΑΣ. ΑΣ.Α İI' | lower }}|{{ \"it's o'neil-ward (été) [ñu] <ǆ> élan\" | title }}|{{ \"it's élan ǆ x2y ῼa ﬁ\".title() }}|"
+            "{{ 'ßa ÉÀ' | capitalize }}|{{ 'ǆA'.capitalize() }}|{{ 'éÀ'.upper() }}|{{ 'привет МИР' | title }}|{{ 'ქართული'.upper() }}|{{ 'ქართული'.title() }}|{{ 'É' is upper }}{{ 'é' is lower }}{{ '1' is lower }}"
+            "|{{ 'Ünï'.isalpha() }}{{ 'a1'.isalnum() }}{{ '²'.isdigit() }}{{ '²'.isdecimal() }}{{ ' \\u2003'.isspace() }}{{ 'éa'.islower() }}{{ 'ÉA1'.isupper() }}{{ ''.isalpha() }}{{ 'é'.isascii() }}",
+    "numbers": "{{ '0x1F' | int(base=16) }} {{ '1f' | int(0, 16) }} {{ '0b101' | int(base=2) }} {{ '0o17' | int(base=0) }} {{ '0x1g' | int(7, 16) }} {{ '12' | int(base=3) }} {{ 'zz' | int(base=36) }} {{ '42.7' | int }} {{ '+5' | int }}"
+               " {{ '1_000' | int }} {{ '1__0' | int(3) }} {{ ' -3 ' | int }} {{ '1e3' | int }} {{ 'inf' | int(9) }} {{ 'nan' | int(8) }} {{ none | int(4) }} {{ [] | int(2) }} {{ true | int }} {{ '+1.5' | float }} {{ 'x' | float(2.5) }} {{ '1e400' | float }}"
+               " {{ 5 | round }} {{ 2.675 | round(2) }} {{ 2.5 | round }} {{ 3.14159 | round(3) }} {{ 7 | round(2) }} {{ 2.1 | round(0, 'ceil') }} {{ 2.19 | round(1, 'floor') }} {{ 1e22 | round }} {{ true | abs }}",
+    "formats": "{{ '%s-%d' | format('a', 3) }}|{{ '%(x)s=%(y)05.1f' | format(x='k', y=2.25) }}|{{ '%5s|%-5s|%05d|%+d|%x|%X|%o|%#x|%e|%g|%%|%.2s|%r' | format('a', 'b', 42, 7, 255, 255, 8, 255, 12345.678, 0.0001, 'xyz', 'q') }}|{{ '%d' % 3.9 }}|{{ '%s %s' % (1, [2]) }}|{{ 'x%%' % () }}|{{ '%*d' % (5, 3) }}"
+               "|{{ '{:>8}|{:<4}|{:^5}|{:05d}|{:,}|{:.2f}|{:x}|{:#b}|{:+}|{:%}|{!r}|{:.3}|{:e}|{:*^7}|{a:3}'.format('x', 'y', 'z', 42, 1234567, 3.14159, 255, 5, 3, 0.25, 'q', 'abcdef', 12345.0, 'm', a=1) }}|{{ '{:.1%}'.format(0.256) }}|{{ '{:10.3f}|{:<6}|{:6}'.format(2.5, 1.5, 2) }}|{{ '{:,.2f}'.format(1234567.891) }}",
+    "texts": "[{{ 'ab' | center(7) }}][{{ 'abc' | center(6) }}][{{ 'é'.center(4, '*') }}][{{ 'a'.ljust(3, '.') }}][{{ 'a'.rjust(3) }}][{{ '-7'.zfill(4) }}][{{ '7'.zfill(3) }}]"
+             "{{ 'one two three four' | truncate(10) }}|{{ 'one two three four' | truncate(10, true) }}|{{ 'one two three' | truncate(9, leeway=0) }}|{{ 'one two three' | truncate(9, false, '…', 0) }}|{{ 'short' | truncate(4) }}"
+             "|{{ 'one, two-three 4 é_x' | wordcount }}|{{ '<a>' | safe | forceescape }}|{{ '<a>' | e is escaped }}{{ 'a' is escaped }}"
+             "|{{ 'a=b=c'.partition('=') }}{{ 'a=b=c'.rpartition('=') }}{{ 'a'.partition('=') }}{{ 'a'.rpartition('=') }}|{{ 'abca'.rindex('a') }}|{{ 'a\r\nb\n\nc' | indent(2, true) }}|{{ 'a\n\nb' | indent(1, blank=true) }}",
+    "reprs": "{{ ['a\u00a0b', 'é\u200b', '\u2028', '\U000e0001', \"it's\", '\"', '\\x00\\x7f\\x85'] }}",
+    "attributes": "{{ [{'a': 2, 'b': 1}, {'a': 1, 'b': 2}, {'a': 1, 'b': 1}] | sort(attribute='a,b') }}{{ [{'a': 2}, {'a': 5}] | max(attribute='a') }}{{ ['b', 'A'] | min }}{{ ['b', 'A', 'B'] | max(case_sensitive=true) }}"
+                  "{{ [[3, 'x'], [1, 'y']] | sort(attribute=0) }}{{ [{'x': {'y': 3}}, {'x': {'y': 1}}] | sort(attribute='x.y', reverse=true) }}",
+    "globals": "{% set j = joiner() %}{% for x in [1, 2, 3] %}{{ j() }}{{ x }}{% endfor %}"
+               "{% set p = joiner('|') %}{{ p() }}{{ p() }}{{ p() }}",
+    "stars": "{% macro f(a, b, c=3) %}{{ a }}{{ b }}{{ c }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ f(*[1, 2]) }}{{ f(1, *(2, 4, 5)) }}{{ f(**{'a': 1, 'b': 2, 'z': 9}) }}{{ f(1, *[2], **{'c': 7}) }}{{ range(*[2, 5]) | list }}{{ dict(**{'q': 1}) }}",
     "generation": "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}",
 }
 

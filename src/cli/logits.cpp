@@ -64,6 +64,14 @@ Tensor read_ids(const LogitsArguments& options, Device device) {
   return (array.rank() == 1 ? array.unsqueeze(0) : array).to(DType::i64).to(device);
 }
 
+// More positions than the model was made for have logits, and they mean nothing.
+void check_length(const models::LanguageModel& model, const Tensor& ids) {
+  const std::int64_t length = ids.shape().back();
+  if (model.context() <= 0 || length <= model.context()) return;
+  throw ValueError(fmt::format("logits: {} tokens, but the model was made for {} positions\n  fix: give fewer tokens",
+                               length, model.context()));
+}
+
 // "none": 0, all at once without a cache; "step": 1; "chunk:N": N.
 std::int64_t read_chunk(const std::string& text) {
   if (text == "none") return 0;
@@ -95,8 +103,10 @@ ExitCode logits(LogitsArguments options, const std::vector<std::string>& words) 
     result = model->forward_pair(
         options.features.empty() ? read_ids(options, device) : io::load_npy(options.features).to(device), decoder);
   } else if (const Tensor ids = read_ids(options, device); chunk == 0) {
+    check_length(*model, ids);
     result = model->forward(ids);
   } else {
+    check_length(*model, ids);
     const auto cache = model->make_cache();
     std::vector<Tensor> parts;
     for (const Tensor& part : ids.split(chunk, 1)) parts.push_back(model->forward(part, cache.get()).eval());

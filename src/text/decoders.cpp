@@ -1,8 +1,11 @@
+#include <memory>
+
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
 
 #include "core/checked.h"
+#include "text/regex.h"
 #include "text/steps.h"
 #include "text/unicode.h"
 
@@ -55,6 +58,38 @@ std::string clean_up(std::string text) {
     text = replace_all(text, what, by);
   }
   return text;
+}
+
+// The end of a word becomes a space, but of the last one.
+Decoder bpe_decoder(const JsonFields& fields) {
+  const std::string suffix = fields.text_or("suffix", "</w>");
+  if (suffix.empty()) fields.fail("suffix", "is empty");
+  return [suffix](std::vector<std::string> tokens) {
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      tokens[i] = replace_all(tokens[i], suffix, i + 1 < tokens.size() ? " " : "");
+    return tokens;
+  };
+}
+
+Decoder replace_decoder(const JsonFields& fields) {
+  const JsonFields pattern = fields.object("pattern");
+  const std::string by = fields.text("content");
+  if (pattern.has("Regex")) {
+    const auto regex = std::make_shared<Regex>(pattern.text("Regex"), true);
+    return each([regex, by](const std::string& token, bool) {
+      const std::u32string text = decode_utf8_lossy(token);
+      std::string result;
+      std::size_t from = 0;
+      for (const Match& match : regex->all(text)) {
+        result += encode_utf8(text.substr(from, match.begin - from)) + by;
+        from = match.end;
+      }
+      return result + encode_utf8(text.substr(from));
+    });
+  }
+  const std::string what = pattern.text("String");
+  if (what.empty()) fields.fail("pattern", "is empty");
+  return each([what, by](const std::string& token, bool) { return replace_all(token, what, by); });
 }
 
 Decoder strip_decoder(const JsonFields& fields) {
@@ -152,12 +187,8 @@ Decoder read_decoder(const nlohmann::json* json, const std::string& where) {
       return std::vector<std::string>{std::move(all)};
     };
   }
-  if (type == "Replace") {
-    const std::string what = fields.object("pattern").text("String");
-    const std::string by = fields.text("content");
-    if (what.empty()) fields.fail("pattern", "is empty");
-    return each([what, by](const std::string& token, bool) { return replace_all(token, what, by); });
-  }
+  if (type == "Replace") return replace_decoder(fields);
+  if (type == "BPEDecoder") return bpe_decoder(fields);
   if (type == "Sequence") {
     std::vector<Decoder> steps;
     for (const auto& step : fields.array("decoders")) steps.push_back(read_decoder(&step, where));

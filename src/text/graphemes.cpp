@@ -1,9 +1,6 @@
 // Extended grapheme clusters, by the rules GB1 to GB999 of UAX #29.
-#include <algorithm>
-#include <iterator>
-
 #include "text/unicode.h"
-#include "text/unicode_tables.h"
+#include "text/unicode_data.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -24,9 +21,8 @@ struct Properties {
 };
 
 Properties properties_of(char32_t c) {
-  const std::uint32_t key = static_cast<std::uint32_t>(c) << 8 | 255;
-  const auto after = std::upper_bound(std::begin(kGraphemeProperties), std::end(kGraphemeProperties), key);
-  return {*(after - 1) & 255};
+  static const UnicodeRuns runs(UnicodeTable::graphemes);
+  return {runs(c)};
 }
 
 /// What of the characters before a place the rules look at.

@@ -1,14 +1,10 @@
-// Unicode's normal forms (UAX #15) over the decompositions of unicode_tables.h; Hangul by arithmetic.
+// Unicode's normal forms (UAX #15) over the decompositions of unicode_data.h; Hangul by arithmetic.
 #include <algorithm>
-#include <cstring>
-#include <iterator>
-#include <span>
+#include <string>
 #include <unordered_map>
-#include <vector>
 
-#include "core/packed_texts.h"
 #include "text/unicode.h"
-#include "text/unicode_tables.h"
+#include "text/unicode_data.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -24,12 +20,11 @@ constexpr char32_t kTrailCount = 28;
 constexpr char32_t kSyllableCount = 11172;
 
 struct Decomposition {
-  std::span<const std::uint32_t> mapping;
+  std::u32string mapping;
   bool compatibility = false;
 };
 
 struct Tables {
-  std::vector<std::uint32_t> words;
   std::unordered_map<char32_t, Decomposition> decompositions;
   std::unordered_map<std::uint64_t, char32_t> compositions;
 };
@@ -38,17 +33,17 @@ struct Tables {
 const Tables& tables() {
   static const Tables made = [] {
     Tables result;
-    std::vector<std::uint32_t>& words = result.words;
-    words.resize(kDecompositionsWords);
-    const std::size_t bytes = words.size() * sizeof(std::uint32_t);
-    std::memcpy(words.data(), PackedTexts(kDecompositions, std::span(&bytes, 1)).texts()[0].data(), bytes);
-    for (std::size_t i = 0; i < words.size();) {
-      const char32_t c = words[i];
-      const std::uint32_t about = words[i + 1];
-      const std::span<const std::uint32_t> mapping(words.data() + i + 2, about & 255);
-      result.decompositions.emplace(c, Decomposition{mapping, (about >> 8 & 1) != 0});
-      if ((about >> 9 & 1) != 0) result.compositions.emplace(std::uint64_t{mapping[0]} << 32 | mapping[1], c);
-      i += 2 + mapping.size();
+    char32_t c = 0;
+    char32_t first = 0;
+    UnicodeReader firsts(UnicodeTable::decomposition_firsts), others(UnicodeTable::decomposition_others);
+    for (UnicodeReader reader(UnicodeTable::decompositions); reader.more();) {
+      c += reader.number();
+      const std::uint32_t about = reader.number();
+      first += static_cast<char32_t>(firsts.signed_number());
+      std::u32string mapping(1, first);
+      for (std::uint32_t i = 1; i < about >> 2; ++i) mapping += others.number();
+      if ((about >> 1 & 1) != 0) result.compositions.emplace(std::uint64_t{first} << 32 | mapping[1], c);
+      result.decompositions.emplace(c, Decomposition{std::move(mapping), (about & 1) != 0});
     }
     return result;
   }();
@@ -56,9 +51,8 @@ const Tables& tables() {
 }
 
 int combining_class(char32_t c) {
-  const std::uint32_t key = static_cast<std::uint32_t>(c) << 8 | 255;
-  const auto after = std::upper_bound(std::begin(kCombiningClasses), std::end(kCombiningClasses), key);
-  return static_cast<int>(*(after - 1) & 255);
+  static const UnicodeRuns runs(UnicodeTable::combining_classes);
+  return static_cast<int>(runs(c));
 }
 
 void decompose(char32_t c, bool compatibility, std::u32string& result) {
@@ -74,7 +68,7 @@ void decompose(char32_t c, bool compatibility, std::u32string& result) {
     result += c;
     return;
   }
-  for (const std::uint32_t part : found->second.mapping) decompose(part, compatibility, result);
+  for (const char32_t part : found->second.mapping) decompose(part, compatibility, result);
 }
 
 void order_marks(std::u32string& characters) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <functional>
 #include <memory>
 
 #include <fmt/format.h>
@@ -24,13 +26,38 @@ std::u32string characters_of(const JsonFields& fields, const char* key) {
   return *result;
 }
 
-std::u32string replace_all(const std::u32string& text, const std::u32string& what, const std::u32string& by) {
-  std::u32string result;
+using Step = std::function<std::u32string(std::u32string)>;
+
+// Steps that make the characters of the text's front of these alone.
+Normalizer each_by_itself(Step step) {
+  return [step = std::move(step)](Piece piece) {
+    const std::size_t front = piece.front == 0 ? 0 : step(piece.text.substr(0, piece.front)).size();
+    piece.text = step(std::move(piece.text));
+    piece.front = std::min(front, piece.text.size());
+    return piece;
+  };
+}
+
+// As tokenizers aligns it: what is put in belongs to the last character that it replaces.
+Piece replaced(const Piece& piece, const std::vector<Match>& matches, const std::u32string& content) {
+  Piece result;
+  const auto append = [&](std::u32string_view text, bool front) {
+    if (front) result.front += text.size();
+    result.text += text;
+  };
+  const auto keep = [&](std::size_t begin, std::size_t end) {
+    const Piece part = part_of(piece, begin, end);
+    result.front += part.front;
+    result.text += part.text;
+  };
   std::size_t from = 0;
-  for (std::size_t at; (at = text.find(what, from)) != std::u32string::npos; from = at + what.size()) {
-    result.append(text, from, at - from).append(by);
+  for (const Match& match : matches) {
+    keep(from, match.begin);
+    append(content, match.end <= piece.front);
+    from = match.end;
   }
-  return result.append(text, from);
+  keep(from, piece.text.size());
+  return result;
 }
 
 Normalizer replace_normalizer(const JsonFields& fields) {
@@ -39,18 +66,10 @@ Normalizer replace_normalizer(const JsonFields& fields) {
   if (pattern.has("String")) {
     const std::u32string what = characters_of(pattern, "String");
     if (what.empty()) pattern.fail("String", "is empty");
-    return [what, content](const std::u32string& text) { return replace_all(text, what, content); };
+    return [what, content](const Piece& piece) { return replaced(piece, all_of(piece.text, what), content); };
   }
-  const auto regex = std::make_shared<Regex>(pattern.text("Regex"));
-  return [regex, content](const std::u32string& text) {
-    std::u32string result;
-    std::size_t from = 0;
-    for (const Match& match : regex->all(text)) {
-      result.append(text, from, match.begin - from).append(content);
-      from = match.end;
-    }
-    return result.append(text, from);
-  };
+  const auto regex = std::make_shared<Regex>(pattern.text("Regex"), true);
+  return [regex, content](const Piece& piece) { return replaced(piece, regex->all(piece.text), content); };
 }
 
 bool is_chinese(char32_t c) {
@@ -62,12 +81,12 @@ bool is_chinese(char32_t c) {
 Normalizer strip_normalizer(const JsonFields& fields) {
   const bool left = fields.flag_or("strip_left", true);
   const bool right = fields.flag_or("strip_right", true);
-  return [left, right](const std::u32string& text) {
+  return [left, right](const Piece& piece) {
     std::size_t begin = 0;
-    std::size_t end = text.size();
-    while (left && begin < end && is_space(text[begin])) ++begin;
-    while (right && end > begin && is_space(text[end - 1])) --end;
-    return text.substr(begin, end - begin);
+    std::size_t end = piece.text.size();
+    while (left && begin < end && is_space(piece.text[begin])) ++begin;
+    while (right && end > begin && is_space(piece.text[end - 1])) --end;
+    return part_of(piece, begin, end);
   };
 }
 
@@ -94,24 +113,47 @@ std::u32string precompiled(const CharsMap& table, const std::u32string& text) {
   return decode_utf8_lossy(result);
 }
 
+// Control characters go, what is white space or invisible becomes spaces.
+std::u32string nmt(const std::u32string& text) {
+  std::u32string result;
+  for (const char32_t c : text) {
+    const bool gone = (c >= 1 && c <= 8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f;
+    const bool space = c == 9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 || (c >= 0x200b && c <= 0x200f) ||
+                       c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd;
+    if (!gone) result += space ? U' ' : c;
+  }
+  return result;
+}
+
+std::u32string characters_of_bytes(const std::u32string& text) {
+  std::u32string result;
+  for (const char byte : encode_utf8(text)) result += character_of_byte(static_cast<unsigned char>(byte));
+  return result;
+}
+
 Normalizer precompiled_normalizer(const JsonFields& fields) {
   const std::optional<std::string> bytes = bytes_of_base64(fields.text_or("precompiled_charsmap", ""));
   if (!bytes) fields.fail("precompiled_charsmap", "is no base64");
   const auto table = std::make_shared<CharsMap>(fields.where(), *bytes);
-  return [table](const std::u32string& text) { return precompiled(*table, text); };
+  // A first character of which nothing is left counts as there, as in tokenizers.
+  return [table](const Piece& piece) {
+    const std::size_t front = precompiled(*table, piece.text.substr(0, piece.front)).size();
+    std::u32string text = precompiled(*table, piece.text);
+    const std::size_t most = text.size();
+    return Piece{std::move(text), piece.front == 0 ? 0 : std::min(std::max<std::size_t>(front, 1), most)};
+  };
 }
 
 }  // namespace
 
 // "BERT: Pre-training of Deep Bidirectional Transformers", its BasicTokenizer.
 Normalizer bert_normalizer(BertNormalizing how) {
-  return [how](std::u32string text) {
+  return each_by_itself([how](std::u32string text) {
     const auto [clean, chinese, strip, lower] = how;
     std::u32string result;
-    const std::uint32_t control = *category_mask("C") & ~mask_of(Category::Cn) & ~mask_of(Category::Cs);
     for (const char32_t c : text) {
       const bool line = c == U'\t' || c == U'\n' || c == U'\r';
-      if (clean && (c == 0 || c == 0xfffd || (!line && (mask_of(bert_category(c)) & control) != 0))) continue;
+      if (clean && (c == 0 || c == 0xfffd || (!line && is_bert_control(c)))) continue;
       result += clean && (line || is_space(c)) ? U' ' : c;
     }
     if (chinese) {
@@ -129,28 +171,32 @@ Normalizer bert_normalizer(BertNormalizing how) {
     }
     if (strip) {
       result = normalize(result, NormalForm::nfd);
-      std::erase_if(result, [](char32_t c) { return bert_category(c) == Category::Mn; });
+      std::erase_if(result, is_bert_mark);
     }
     return lower ? to_lower(result) : result;
-  };
+  });
 }
 
 Normalizer read_normalizer(const nlohmann::json* json, const std::string& where) {
   if (json == nullptr) return nullptr;
   const JsonFields fields(*json, where);
   const std::string type = fields.text("type");
-  const auto form = [](NormalForm f) { return [f](const std::u32string& text) { return normalize(text, f); }; };
+  const auto form = [](NormalForm f) {
+    return each_by_itself([f](const std::u32string& text) { return normalize(text, f); });
+  };
   if (type == "NFC") return form(NormalForm::nfc);
   if (type == "NFD") return form(NormalForm::nfd);
   if (type == "NFKC") return form(NormalForm::nfkc);
   if (type == "NFKD") return form(NormalForm::nfkd);
-  if (type == "Lowercase") return [](const std::u32string& text) { return to_lower(text); };
+  if (type == "Lowercase") return each_by_itself([](const std::u32string& text) { return to_lower(text); });
   if (type == "StripAccents") {
-    return [](std::u32string text) {
+    return each_by_itself([](std::u32string text) {
       std::erase_if(text, is_mark);
       return text;
-    };
+    });
   }
+  if (type == "Nmt") return each_by_itself(nmt);
+  if (type == "ByteLevel") return each_by_itself(characters_of_bytes);
   if (type == "Strip") return strip_normalizer(fields);
   if (type == "Replace") return replace_normalizer(fields);
   if (type == "BertNormalizer") {
@@ -163,14 +209,19 @@ Normalizer read_normalizer(const nlohmann::json* json, const std::string& where)
   if (type == "Precompiled") return precompiled_normalizer(fields);
   if (type == "Prepend") {
     const std::u32string front = characters_of(fields, "prepend");
-    return [front](const std::u32string& text) { return text.empty() ? text : front + text; };
+    return [front](Piece piece) {
+      if (piece.text.empty()) return piece;
+      piece.text = front + piece.text;
+      if (piece.front > 0) piece.front += front.size();
+      return piece;
+    };
   }
   if (type == "Sequence") {
     std::vector<Normalizer> steps;
     for (const auto& step : fields.array("normalizers")) steps.push_back(read_normalizer(&step, where));
-    return [steps](std::u32string text) {
-      for (const Normalizer& step : steps) text = step(std::move(text));
-      return text;
+    return [steps](Piece piece) {
+      for (const Normalizer& step : steps) piece = step(std::move(piece));
+      return piece;
     };
   }
   fields.fail("type", fmt::format("the normalizer {} is not supported", in_quotes(type)));

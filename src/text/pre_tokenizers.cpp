@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <memory>
 
@@ -17,6 +18,11 @@ namespace text {
 namespace {
 
 using io::JsonFields;
+
+void put_in_front(Piece& piece, char32_t c) {
+  piece.text.insert(0, 1, c);
+  if (piece.front > 0) ++piece.front;
+}
 
 /// What becomes of the delimiters that a text is split at.
 enum class Behavior : std::uint8_t { removed, isolated, merged_with_previous, merged_with_next, contiguous };
@@ -94,7 +100,7 @@ PreTokenizer splitter(Find find, Behavior behavior, bool invert = false) {
         for (Part& part : parts) part.delimiter = !part.delimiter;
       }
       for (const Part& part : join(parts, behavior)) {
-        result.push_back({piece.text.substr(part.begin, part.end - part.begin), piece.first && part.begin == 0});
+        if (part.end > part.begin) result.push_back(part_of(piece, part.begin, part.end));
       }
     }
     return result;
@@ -112,8 +118,8 @@ template <typename Holds> Find each(Holds holds) {
   };
 }
 
-Find by_regex(std::string_view pattern) {
-  const auto regex = std::make_shared<Regex>(pattern);
+Find by_regex(std::string_view pattern, bool by_lines) {
+  const auto regex = std::make_shared<Regex>(pattern, by_lines);
   return [regex](const std::u32string& text) { return regex->all(text); };
 }
 
@@ -149,16 +155,10 @@ Behavior read_behavior(const JsonFields& fields) {
 PreTokenizer split_pre_tokenizer(const JsonFields& fields) {
   const bool invert = fields.flag_or("invert", false);
   const JsonFields pattern = fields.object("pattern");
-  if (pattern.has("Regex")) return splitter(by_regex(pattern.text("Regex")), read_behavior(fields), invert);
+  if (pattern.has("Regex")) return splitter(by_regex(pattern.text("Regex"), true), read_behavior(fields), invert);
   const std::optional<std::u32string> what = decode_utf8(pattern.text("String"));
   if (!what || what->empty()) pattern.fail("String", "is empty, or not UTF-8");
-  const Find find = [what = *what](const std::u32string& text) {
-    std::vector<Match> result;
-    for (std::size_t at = text.find(what); at != std::u32string::npos; at = text.find(what, at + what.size())) {
-      result.push_back({at, at + what.size()});
-    }
-    return result;
-  };
+  const Find find = [what = *what](const std::u32string& text) { return all_of(text, what); };
   return splitter(find, read_behavior(fields), invert);
 }
 
@@ -179,8 +179,8 @@ PreTokenizer metaspace_pre_tokenizer(const JsonFields& fields) {
       for (char32_t& c : piece.text) {
         if (c == U' ') c = space;
       }
-      const bool wanted = scheme == "always" || (scheme == "first" && piece.first);
-      if (wanted && (piece.text.empty() || piece.text.front() != space)) piece.text.insert(0, 1, space);
+      const bool wanted = scheme == "always" || (scheme == "first" && piece.front > 0);
+      if (wanted && (piece.text.empty() || piece.text.front() != space)) put_in_front(piece, space);
     }
     return split ? by_mark(std::move(pieces)) : pieces;
   };
@@ -211,11 +211,14 @@ const ByteTable& byte_table() {
 // Punctuation, and ASCII's symbols.
 bool is_sign(char32_t c) {
   const bool ascii = c < 0x80 && c > ' ' && c != 0x7f && !is_word(c);
-  const Category kind = bert_category(c);
-  return ascii || (kind >= Category::Pc && kind <= Category::Po);
+  return ascii || is_bert_sign(c);
 }
 
 }  // namespace
+
+Piece part_of(const Piece& piece, std::size_t begin, std::size_t end) {
+  return {piece.text.substr(begin, end - begin), piece.front > begin ? std::min(piece.front, end) - begin : 0};
+}
 
 PreTokenizer bert_pre_tokenizer() {
   const PreTokenizer words = splitter(each(is_space), Behavior::removed);
@@ -232,17 +235,18 @@ int byte_of_character(char32_t c) {
 }
 
 PreTokenizer split_by(std::string_view pattern) {
-  return splitter(by_regex(pattern), Behavior::isolated);
+  return splitter(by_regex(pattern, false), Behavior::isolated);
 }
 
 PreTokenizer byte_level(bool add_prefix_space, bool use_regex) {
   const PreTokenizer split = use_regex ? split_by(kGpt2Pattern) : nullptr;
   return [=](std::vector<Piece> pieces) {
     for (Piece& piece : pieces) {
-      if (add_prefix_space && (piece.text.empty() || piece.text.front() != U' ')) piece.text.insert(0, 1, U' ');
+      if (add_prefix_space && (piece.text.empty() || piece.text.front() != U' ')) put_in_front(piece, U' ');
     }
     if (split) pieces = split(std::move(pieces));
     for (Piece& piece : pieces) {
+      piece.front = encode_utf8(std::u32string_view(piece.text).substr(0, piece.front)).size();
       std::u32string bytes;
       for (const char byte : encode_utf8(piece.text)) bytes += character_of_byte(static_cast<unsigned char>(byte));
       piece.text = std::move(bytes);
@@ -263,9 +267,8 @@ PreTokenizer read_pre_tokenizer(const nlohmann::json* json, const std::string& w
   if (type == "WhitespaceSplit") return splitter(each(is_space), Behavior::removed);
   if (type == "Punctuation") return splitter(each(is_sign), read_behavior(fields));
   if (type == "Digits") {
-    const auto number = [](char32_t c) { return in_mask(c, *category_mask("N")); };
     const bool single = fields.flag_or("individual_digits", false);
-    return splitter(each(number), single ? Behavior::isolated : Behavior::contiguous);
+    return splitter(each(is_number), single ? Behavior::isolated : Behavior::contiguous);
   }
   if (type == "BertPreTokenizer") return bert_pre_tokenizer();
   if (type == "CharDelimiterSplit") {

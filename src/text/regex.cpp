@@ -26,7 +26,8 @@ using Next = std::function<bool(std::size_t)>;
 
 class Matcher {
  public:
-  Matcher(std::u32string_view text, std::uint64_t steps) : text_(text), steps_(steps) {}
+  Matcher(std::u32string_view text, bool by_lines, std::uint64_t steps)
+      : text_(text), by_lines_(by_lines), steps_(steps) {}
 
   bool match(const Node& node, std::size_t at, const Next& next) {
     if (steps_-- == 0) throw ValueError("a pattern of the tokenizer takes too many steps on this text");
@@ -43,8 +44,8 @@ class Matcher {
         const CharacterSet& set = node.children.front().children.front().set;
         return (at > 0 && set.contains(text_[at - 1])) != node.negative && next(at);
       }
-      case Node::Kind::start: return at == 0 && next(at);
-      case Node::Kind::end: return at == text_.size() && next(at);
+      case Node::Kind::start: return (at == 0 || (ends_line(at - 1) && at < text_.size())) && next(at);
+      case Node::Kind::end: return (at == text_.size() || ends_line(at)) && next(at);
     }
     return false;
   }
@@ -112,7 +113,10 @@ class Matcher {
     return result;
   }
 
+  bool ends_line(std::size_t at) const { return by_lines_ && text_[at] == U'\n'; }
+
   std::u32string_view text_;
+  bool by_lines_;
   std::uint64_t steps_;
   int depth_ = 0;
 };
@@ -139,13 +143,14 @@ bool CharacterSet::contains(char32_t c) const {
   return inside != inverted;
 }
 
-Regex::Regex(std::string_view pattern) : root_(std::make_unique<const RegexNode>(parse_regex(pattern))) {}
+Regex::Regex(std::string_view pattern, bool by_lines)
+    : root_(std::make_unique<const RegexNode>(parse_regex(pattern))), by_lines_(by_lines) {}
 Regex::~Regex() = default;
 Regex::Regex(Regex&&) noexcept = default;
 Regex& Regex::operator=(Regex&&) noexcept = default;
 
 std::optional<Match> Regex::search(std::u32string_view text, std::size_t from) const {
-  Matcher matcher(text, (text.size() - std::min(from, text.size()) + 100) * kStepsPerCharacter);
+  Matcher matcher(text, by_lines_, (text.size() - std::min(from, text.size()) + 100) * kStepsPerCharacter);
   for (std::size_t begin = from; begin <= text.size(); ++begin) {
     std::size_t end = begin;
     const bool found = matcher.match(*root_, begin, [&](std::size_t e) {
@@ -163,8 +168,20 @@ std::vector<Match> Regex::all(std::u32string_view text) const {
   while (from <= text.size()) {
     const std::optional<Match> found = search(text, from);
     if (!found) break;
-    if (found->end > found->begin) result.push_back(*found);
-    from = std::max(found->end, found->begin + 1);
+    if (found->end == found->begin && !result.empty() && result.back().end == found->end) {
+      ++from;
+      continue;
+    }
+    result.push_back(*found);
+    from = found->end;
+  }
+  return result;
+}
+
+std::vector<Match> all_of(std::u32string_view text, std::u32string_view what) {
+  std::vector<Match> result;
+  for (std::size_t at = text.find(what); at != std::u32string_view::npos; at = text.find(what, at + what.size())) {
+    result.push_back({at, at + what.size()});
   }
   return result;
 }

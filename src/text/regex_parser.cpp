@@ -293,12 +293,14 @@ class Parser {
                                         {0x16fe2, 0x16fe3},
                                         {0x16ff0, 0x16ff1},
                                         {0x20000, 0x2a6df},
-                                        {0x2a700, 0x2b738},
+                                        {0x2a700, 0x2b739},
                                         {0x2b740, 0x2b81d},
                                         {0x2b820, 0x2cea1},
                                         {0x2ceb0, 0x2ebe0},
+                                        {0x2ebf0, 0x2ee5d},
                                         {0x2f800, 0x2fa1d},
-                                        {0x30000, 0x3134a}}) {
+                                        {0x30000, 0x3134a},
+                                        {0x31350, 0x323af}}) {
         set.ranges.push_back({first, last});
       }
       return set;

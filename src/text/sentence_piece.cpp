@@ -136,7 +136,7 @@ void use_sentence_piece(const std::string& where, SentencePieceSpec spec, Tokeni
   // Only the beginning of the text gets the space, not what follows a special token.
   parts.pre_tokenizer = [steps](std::vector<Piece> pieces) {
     for (Piece& piece : pieces) {
-      piece.text = decode_utf8_lossy(steps->normalized(encode_utf8(piece.text), piece.first));
+      piece.text = decode_utf8_lossy(steps->normalized(encode_utf8(piece.text), piece.front > 0));
     }
     return pieces;
   };

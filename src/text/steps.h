@@ -12,14 +12,15 @@ namespace lockstep {
 inline namespace v0 {
 namespace text {
 
-/// Characters to characters.
-using Normalizer = std::function<std::u32string(std::u32string)>;
-
-/// A part of the text. `first` is true for what stands at the beginning of the whole text.
+/// A part of the text. Its first `front` characters come from the first one of the whole text: none, if a step took
+/// that away, or the part stands elsewhere.
 struct Piece {
   std::u32string text;
-  bool first = false;
+  std::size_t front = 0;
 };
+using Normalizer = std::function<Piece(Piece)>;
+Piece part_of(const Piece& piece, std::size_t begin, std::size_t end);
+
 /// Splits pieces; in byte-level tokenizers the results are characters of the alphabet of bytes.
 using PreTokenizer = std::function<std::vector<Piece>(std::vector<Piece>)>;
 

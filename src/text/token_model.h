@@ -164,6 +164,7 @@ struct WordPieceOptions {
   std::int64_t unknown = 0;
   std::string prefix = "##";
   std::int64_t longest = 100;  ///< Characters of a word that is looked up.
+  bool whole = false;          ///< Whole words alone (WordLevel); `unknown` may be -1: an unknown word is an error.
 };
 
 /// The longest token first, from left to right; a word with a part that is no token is unknown as a whole.

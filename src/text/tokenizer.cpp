@@ -112,7 +112,15 @@ Tokenizer Tokenizer::load(const std::string& path) {
   if (os::is_directory(path)) {
     const auto found =
         std::find_if(kFileNames.begin(), kFileNames.end(), [&](const char* name) { return holds(path, name); });
-    file += std::string("/") + (found == kFileNames.end() ? kFileNames.front() : *found);
+    if (found == kFileNames.end()) {
+      std::string names;
+      for (const char* name : kFileNames) names += (names.empty() ? "" : ", ") + std::string(name);
+      throw FormatError(
+          fmt::format("{}: the folder has no tokenizer\n  looked for: {}\n  fix: give the folder that a model was "
+                      "published as, a GGUF file, or the tokenizer's own file",
+                      path, names));
+    }
+    file += std::string("/") + *found;
   }
   const os::FileBytes bytes = os::map_file(file);
   const std::string_view content = text_of(bytes.bytes);
@@ -156,15 +164,14 @@ void append_tokens(const Tokenizer::Parts& parts, std::string_view text, std::ve
       tokens.push_back(part.id);
       continue;
     }
-    std::u32string own = characters->substr(part.begin, part.end - part.begin);
+    Piece own = {characters->substr(part.begin, part.end - part.begin), part.begin == 0 ? std::size_t{1} : 0};
     if (parts.normalizer) own = parts.normalizer(std::move(own));
-    for (const AddedTokens::Found& inner : parts.normalized.split(own)) {
+    for (const AddedTokens::Found& inner : parts.normalized.split(own.text)) {
       if (inner.id >= 0) {
         tokens.push_back(inner.id);
         continue;
       }
-      std::vector<Piece> pieces = {
-          {own.substr(inner.begin, inner.end - inner.begin), part.begin == 0 && inner.begin == 0}};
+      std::vector<Piece> pieces = {part_of(own, inner.begin, inner.end)};
       if (parts.pre_tokenizer) pieces = parts.pre_tokenizer(std::move(pieces));
       for (const Piece& piece : pieces) {
         if (!piece.text.empty()) parts.model->encode(piece.text, tokens);

@@ -94,11 +94,19 @@ std::unique_ptr<TokenModel> read_word_piece(const JsonFields& model, Vocabulary&
   return std::make_unique<WordPiece>(vocabulary, options);
 }
 
+std::unique_ptr<TokenModel> read_word_level(const JsonFields& model, Vocabulary& vocabulary) {
+  read_vocabulary(model, vocabulary);
+  return std::make_unique<WordPiece>(
+      vocabulary,
+      WordPieceOptions{.unknown = vocabulary.find(model.text_or("unk_token", "<unk>")).value_or(-1), .whole = true});
+}
+
 std::unique_ptr<TokenModel> read_model(const JsonFields& model, Vocabulary& vocabulary) {
   // Old files do not say it.
   const std::string type = model.text_or("type", model.has("merges") ? "BPE" : "WordPiece");
   if (type == "BPE") return read_bpe(model, vocabulary);
   if (type == "Unigram") return read_unigram(model, vocabulary);
+  if (type == "WordLevel") return read_word_level(model, vocabulary);
   if (type == "WordPiece") {
     if (!model.has("unk_token")) model.fail("unk_token", "is missing");
     return read_word_piece(model, vocabulary);
@@ -126,7 +134,7 @@ void read_added(const JsonFields& file, Tokenizer::Parts& parts) {
     parts.special.resize(std::max(parts.special.size(), static_cast<std::size_t>(token.id) + 1));
     parts.special[static_cast<std::size_t>(token.id)] = token.special;
     if (token.normalized && parts.normalizer) {
-      token.content = parts.normalizer(token.content);
+      token.content = parts.normalizer({token.content}).text;
       parts.normalized_texts[token.id] = encode_utf8(token.content);
     }
     (token.normalized ? parts.normalized : parts.raw).add(token);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
+#include <unordered_map>
 
 #include "core/utf8.h"
-#include "text/unicode_tables.h"
+#include "text/unicode_data.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -16,22 +16,57 @@ constexpr std::array<std::string_view, 30> kNames = {"Lu", "Ll", "Lt", "Lm", "Lo
                                                      "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc",
                                                      "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co", "Cn"};
 
-// The last five bits of the run that a character lies in.
-template <std::size_t N>
-std::uint32_t kind_in(const std::uint32_t (&runs)[N], char32_t c) {
-  const std::uint32_t key = static_cast<std::uint32_t>(c) << 5 | 31;
-  return *(std::upper_bound(std::begin(runs), std::end(runs), key) - 1) & 31;
+const UnicodeRuns& categories() {
+  static const UnicodeRuns runs(UnicodeTable::categories);
+  return runs;
+}
+
+// As the tool numbers them.
+enum class Difference : std::uint8_t { mark, number, bert_sign, bert_control, bert_mark, cased };
+
+bool differs(char32_t c, Difference step) {
+  static const UnicodeRuns runs(UnicodeTable::differences);
+  return (runs(c) >> static_cast<unsigned>(step) & 1) != 0;
 }
 
 }  // namespace
 
 Category category(char32_t c) {
-  return c > 0x10ffff ? Category::Cn : static_cast<Category>(kind_in(kCategories, c));
+  return c > 0x10ffff ? Category::Cn : static_cast<Category>(categories()(c));
 }
 
-Category bert_category(char32_t c) {
-  const std::uint32_t own = c > 0x10ffff ? 31 : kind_in(kBertCategories, c);
-  return own == 31 ? category(c) : static_cast<Category>(own);
+namespace {
+
+// Categories that follow each other.
+constexpr std::uint32_t masks(Category first, Category last) {
+  return (std::uint32_t{2} << static_cast<unsigned>(last)) - (std::uint32_t{1} << static_cast<unsigned>(first));
+}
+
+}  // namespace
+
+bool is_mark(char32_t c) {
+  return in_mask(c, masks(Category::Mn, Category::Me)) != differs(c, Difference::mark);
+}
+
+bool is_number(char32_t c) {
+  return in_mask(c, masks(Category::Nd, Category::No)) != differs(c, Difference::number);
+}
+
+bool is_bert_sign(char32_t c) {
+  return in_mask(c, masks(Category::Pc, Category::Po)) != differs(c, Difference::bert_sign);
+}
+
+bool is_bert_control(char32_t c) {
+  const std::uint32_t controls = mask_of(Category::Cc) | mask_of(Category::Cf) | mask_of(Category::Co);
+  return in_mask(c, controls) != differs(c, Difference::bert_control);
+}
+
+bool is_bert_mark(char32_t c) {
+  return in_mask(c, mask_of(Category::Mn)) != differs(c, Difference::bert_mark);
+}
+
+bool is_cased(char32_t c) {
+  return in_mask(c, masks(Category::Lu, Category::Lt)) != differs(c, Difference::cased);
 }
 
 std::optional<std::uint32_t> category_mask(std::string_view name) {
@@ -44,10 +79,11 @@ std::optional<std::uint32_t> category_mask(std::string_view name) {
 
 std::vector<std::pair<char32_t, char32_t>> category_ranges(std::uint32_t mask) {
   std::vector<std::pair<char32_t, char32_t>> result;
-  for (std::size_t i = 0; mask != 0 && i < std::size(kCategories); ++i) {
-    if ((mask >> (kCategories[i] & 31) & 1) == 0) continue;
-    const char32_t next = i + 1 < std::size(kCategories) ? kCategories[i + 1] >> 5 : 0x110000;
-    result.emplace_back(kCategories[i] >> 5, next - 1);
+  const std::span<const std::uint32_t> runs = categories().runs();
+  for (std::size_t i = 0; mask != 0 && i < runs.size(); ++i) {
+    if ((mask >> (runs[i] & 255) & 1) == 0) continue;
+    const char32_t next = i + 1 < runs.size() ? runs[i + 1] >> 8 : 0x110000;
+    result.emplace_back(runs[i] >> 8, next - 1);
   }
   return result;
 }
@@ -104,19 +140,25 @@ std::string encode_utf8(std::u32string_view characters) {
 
 namespace {
 
-char32_t lower(char32_t c) {
-  std::size_t low = 0;
-  std::size_t high = std::size(kLowerCase) / 2;
-  while (low < high) {
-    const std::size_t middle = (low + high) / 2;
-    if (kLowerCase[2 * middle] == c) return kLowerCase[2 * middle + 1];
-    if (kLowerCase[2 * middle] < c) {
-      low = middle + 1;
-    } else {
-      high = middle;
+using Cases = std::unordered_map<char32_t, char32_t>;
+
+const Cases& lower_cases() {
+  static const Cases made = [] {
+    Cases result;
+    char32_t c = 0;
+    for (UnicodeReader reader(UnicodeTable::lower_case); reader.more();) {
+      c += reader.number();
+      result.emplace(c, c + static_cast<char32_t>(reader.signed_number()));
     }
-  }
-  return c;
+    return result;
+  }();
+  return made;
+}
+
+char32_t lower(char32_t c) {
+  if (c < 0x80) return c >= U'A' && c <= U'Z' ? c + 32 : c;
+  const auto found = lower_cases().find(c);
+  return found == lower_cases().end() ? c : found->second;
 }
 
 }  // namespace

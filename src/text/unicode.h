@@ -1,5 +1,5 @@
-// Text as characters: UTF-8, general categories, lower case, grapheme clusters and normal forms, by pinned versions of
-// Unicode.
+// Text as characters: UTF-8, general categories, cases, grapheme clusters and normal forms, each as one version of the
+// package tokenizers has it, whose parts go by different versions of Unicode (tools/make_unicode_tables.py).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace lockstep {
 inline namespace v0 {
 namespace text {
 
-// In this order in unicode_tables.h.
+// In the order of the tool.
 enum class Category : std::uint8_t {
   Lu,
   Ll,
@@ -48,8 +48,6 @@ enum class Category : std::uint8_t {
 };
 
 Category category(char32_t c);
-/// What the steps of BERT in the package tokenizers go by: an older Unicode, so that newer signs, marks and controls are none.
-Category bert_category(char32_t c);
 /// By the letters of a category ("Lu") or of its class ("L"); nothing for a name that is neither.
 std::optional<std::uint32_t> category_mask(std::string_view name);
 /// The characters of some categories, as ranges in ascending order.
@@ -60,9 +58,16 @@ inline std::uint32_t mask_of(Category c) {
 inline bool in_mask(char32_t c, std::uint32_t mask) {
   return (mask_of(category(c)) & mask) != 0;
 }
-inline bool is_mark(char32_t c) {
-  return in_mask(c, mask_of(Category::Mn) | mask_of(Category::Mc) | mask_of(Category::Me));
-}
+/// What StripAccents takes for a mark and Digits for a number: not just categories M and N.
+bool is_mark(char32_t c);
+bool is_number(char32_t c);
+/// Of the steps of BERT, which know an older Unicode: categories P, then Cc, Cf and Co, then Mn, as far as they know
+/// them.
+bool is_bert_sign(char32_t c);
+bool is_bert_control(char32_t c);
+bool is_bert_mark(char32_t c);
+/// The property Cased.
+bool is_cased(char32_t c);
 /// The property White_Space.
 bool is_space(char32_t c);
 /// A character of a word by UTS #18: alphabetic ones, marks, decimal digits, connectors, joiners.
@@ -76,6 +81,8 @@ std::string encode_utf8(std::u32string_view characters);
 std::string encode_utf8(char32_t character);
 
 std::u32string to_lower(std::u32string_view characters);
+/// Upper case, or title case (of the first character of a word): several characters for some.
+std::u32string to_upper(char32_t c, bool title = false);
 /// For comparing without case: lower case, and the two characters outside ASCII whose upper case is inside.
 char32_t fold(char32_t c);
 

@@ -131,6 +131,12 @@ void Unigram::encode(std::u32string_view piece, std::vector<std::int64_t>& token
 }
 
 void WordPiece::encode(std::u32string_view piece, std::vector<std::int64_t>& tokens) const {
+  if (options_.whole) {
+    const std::int64_t id = vocabulary_->find(encode_utf8(piece)).value_or(options_.unknown);
+    if (id < 0) throw ValueError("Tokenizer: a word is no token, and the file has no token for unknown ones");
+    tokens.push_back(id);
+    return;
+  }
   if (static_cast<std::int64_t>(piece.size()) > options_.longest) {
     tokens.push_back(options_.unknown);
     return;

@@ -6,6 +6,7 @@
 #include <lockstep/io/gguf.h>
 #include <lockstep/io/numpy.h>
 #include <lockstep/io/weights.h>
+#include <lockstep/ops.h>
 
 #include "cli/run_command.h"
 #include "support/data.h"
@@ -13,6 +14,7 @@
 namespace lockstep::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 std::string stories() {
@@ -54,6 +56,39 @@ TEST(Logits, RefusesWrongUsage) {
   const CommandResult missing = run_command({"logits", "--model", "/no/such/model", "--tokens", "1"});
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_THAT(missing.errors, HasSubstr("/no/such/model"));
+}
+
+TEST(Logits, MoreTokensThanTheModelHasPositionsAreRefused) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const TemporaryFolder folder;
+  for (const std::string cache : {"none", "step", "chunk:100"}) {
+    const auto run = [&](std::int64_t count) {
+      io::save_npy(folder.path("ids.npy"), ones({1, count}, {.dtype = DType::i32}));
+      return run_command({"logits", "--model", stories(), "--tokens-file", folder.path("ids.npy"), "--cache", cache});
+    };
+    const CommandResult result = run(513);
+    EXPECT_EQ(result.exit_code, 1) << cache;
+    EXPECT_THAT(result.errors, HasSubstr("513 tokens, but the model was made for 512 positions"));
+    EXPECT_EQ(run(cache == "step" ? 2 : 512).exit_code, 0) << cache;
+  }
+}
+
+TEST(Logits, AFolderWithoutAModelSaysWhatWasLookedFor) {
+  const TemporaryFolder folder;
+  const auto errors = [&] { return run_command({"logits", "--model", folder.path(""), "--tokens", "1"}).errors; };
+  EXPECT_THAT(errors(), AllOf(HasSubstr("the folder has no config.json"), HasSubstr("looked for: config.json"),
+                              HasSubstr("weights there: none"), HasSubstr("fix: ")));
+  folder.write("other.gguf", "");
+  EXPECT_THAT(errors(), HasSubstr("weights there: other.gguf"));
+  folder.write("config.json", R"({"model_type": "llama"})");
+  folder.write("pytorch_model.bin", "");
+  EXPECT_THAT(errors(), AllOf(HasSubstr("has config.json, but no weights"), HasSubstr("model.safetensors.index.json"),
+                              HasSubstr("pytorch_model.bin")));
+  folder.write("model.safetensors", "");
+  EXPECT_THAT(errors(), HasSubstr("config.json: vocab_size: is missing"));
+  const CommandResult text = run_command({"generate", "--model", folder.path(""), "Hi"});
+  EXPECT_THAT(text.errors, AllOf(HasSubstr("the folder has no tokenizer"),
+                                 HasSubstr("looked for: tokenizer.json, tokenizer.model"), HasSubstr("fix: ")));
 }
 
 TEST(Generate, WritesWhatLlama2cWrites) {

@@ -8,6 +8,7 @@ import subprocess
 import pathlib
 import sys
 import tempfile
+import typing
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
@@ -15,6 +16,7 @@ from templated_model import with_template
 
 try:
     import openai
+    import pydantic
 except ImportError:
     print("needs the Python package openai")
     sys.exit(77)
@@ -54,6 +56,47 @@ def check_chats(client):
     tools = [{"type": "function", "function": {"name": "find", "parameters": FIND}}]
     call = chat(tools=tools, tool_choice="required", parallel_tool_calls=False, max_tokens=150).choices[0]
     assert call.finish_reason == "tool_calls" and call.message.tool_calls[0].function.name == "find", call
+    check_parsed_calls(client, messages)
+
+
+class Place(pydantic.BaseModel):
+    name: str
+    rooms: list[int]
+
+
+class Search(pydantic.BaseModel):
+    """Looks for a pet."""
+    kind: typing.Literal["cat", "dog"]
+    places: list[Place]
+    tame: bool
+
+
+# The client's own objects: arguments that it has checked and parsed by the models above, whole and streamed.
+def check_parsed_calls(client, messages):
+    tools = [openai.pydantic_function_tool(Search), openai.pydantic_function_tool(Place)]
+    rooms = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 9}, "minItems": 1, "maxItems": 2}
+    for definitions in (tools[0]["function"]["parameters"]["$defs"]["Place"], tools[1]["function"]["parameters"]):
+        definitions["properties"] |= {"rooms": rooms, "name": {"type": "string", "maxLength": 6}}
+    tools[0]["function"]["parameters"]["properties"]["places"] |= {"minItems": 1, "maxItems": 2}
+    asked = {"model": "stories", "seed": 1, "messages": messages, "tools": tools, "parallel_tool_calls": False, "max_tokens": 400}
+    for name, kind in (("Search", Search), ("Place", Place)):
+        choice = {"type": "function", "function": {"name": name}}
+        whole = client.chat.completions.parse(**asked, tool_choice=choice).choices[0]
+        call = whole.message.tool_calls[0]
+        assert whole.finish_reason == "tool_calls" and call.function.name == name, whole
+        parsed = call.function.parsed_arguments
+        assert isinstance(parsed, kind) and parsed == kind.model_validate_json(call.function.arguments), call
+        with client.chat.completions.stream(**asked, tool_choice=choice) as stream:
+            for event in stream:
+                pass
+            last = stream.get_final_completion().choices[0].message.tool_calls[0]
+        assert last.function.parsed_arguments == parsed and last.function.name == name, last
+        told = [*messages, whole.message.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True) | {"content": ""},
+                {"role": "tool", "tool_call_id": call.id, "content": "It is here."}]
+        after = client.chat.completions.create(model="stories", seed=1, messages=told, tools=tools, tool_choice="none", max_tokens=8)
+        assert after.choices[0].message.tool_calls is None and after.choices[0].message.content, after
+    either = client.chat.completions.parse(**asked, tool_choice="required").choices[0].message.tool_calls
+    assert [type(c.function.parsed_arguments) for c in either] in ([Search], [Place]), either
 
 
 def check_responses(client):

@@ -117,6 +117,30 @@ TEST(ChatTemplate, HostileTemplatesEnd) {
   EXPECT_THAT(error("{% set ns = namespace() %}{% set ns.x = ns %}"), HasSubstr("cannot be a function or namespace"));
   EXPECT_THAT(error("{% set ns = namespace() %}{% for i in [1] %}{% macro m() %}{{ i }}{% endmacro %}{% set ns.m = m %}{% endfor %}{{ ns.m() }}"),
               HasSubstr("cannot be a function"));
+  EXPECT_THAT(error("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}"), HasSubstr("nested too deeply"));
+  EXPECT_THAT(error(times("{% with %}", 100000)), HasSubstr("nested too deeply"));
+  EXPECT_THAT(error("{{ 'a' | center(1000000000000) }}"), HasSubstr("too long"));
+  EXPECT_THAT(error("{{ '1'.zfill(1000000000000) }}"), HasSubstr("too long"));
+  EXPECT_THAT(error("{{ '%999999999d' | format(1) }}"), HasSubstr("width of more than 1000"));
+  EXPECT_THAT(error("{{ '%.*f' % (99999, 1.5) }}"), HasSubstr("width of more than 1000"));
+  EXPECT_THAT(error("{{ '{:999999999}'.format(1) }}"), HasSubstr("width of more than 1000"));
+  EXPECT_THAT(error("{{ [1] | slice(1000000000) }}"), HasSubstr("too many steps"));
+  EXPECT_THAT(error("{{ [1] | batch(1000000000, 0) }}"), HasSubstr("too many steps"));
+  EXPECT_THAT(error("{% for i in range(100000) %}{{ [(1, 2), (3, 4)] | groupby(0) }}{% endfor %}"),
+              HasSubstr("too many steps"));
+  EXPECT_THAT(error("{{ '9223372036854775808' | int }}"), HasSubstr("too large"));
+  EXPECT_THAT(error("{{ '%s' % (1, 2) }}{{ 1 }}"), HasSubstr("not all is used"));
+  EXPECT_THAT(error("{{ '%d' % 'a' }}"), HasSubstr("needs a number"));
+  for (const char* filter :
+       {"filesizeformat", "pprint", "random", "striptags", "urlencode", "urlize", "wordwrap", "xmlattr"}) {
+    EXPECT_THAT(error(std::string("{{ 1 | ") + filter + " }}"),
+                HasSubstr(std::string("no filter named '") + filter + "'"));
+  }
+  for (const char* tag : {"block a", "extends 'a'", "import 'a' as b", "autoescape true", "do x"}) {
+    EXPECT_THAT(error(std::string("{% ") + tag + " %}"), HasSubstr("unknown tag"));
+  }
+  EXPECT_THAT(error("{{ lipsum() }}"), HasSubstr("'lipsum' is undefined"));
+  EXPECT_THAT(error("{% set c = cycler(1, 2) %}{{ c.next() }}"), HasSubstr("'cycler' is undefined"));
   EXPECT_THAT(error("{{ 9223372036854775807 + 1 }}"), HasSubstr("too large"));
   EXPECT_THAT(error("{{ 1 // 0 }}"), HasSubstr("division by zero"));
   EXPECT_THAT(error("a\nb{{ 'x"), HasSubstr("line 2: a string has no end"));

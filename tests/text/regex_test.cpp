@@ -37,6 +37,22 @@ TEST(Regex, MatchesWhatTheSyntaxSays) {
   EXPECT_THAT(matches(R"(\x41\u0042\x{1F600})", "AB\U0001F600"), ElementsAre("AB\U0001F600"));
   EXPECT_THAT(matches(R"(\P{L}\P{^Lu})", "1A"), ElementsAre("1A"));
   EXPECT_THAT(matches("^a|b$", "aab"), ElementsAre("a", "b"));
+  EXPECT_THAT(matches("(?=b)|a", "abb"), ElementsAre("a", ""));  // not where the match before has ended
+  EXPECT_THAT(matches("x*", "axb"), ElementsAre("", "x", ""));
+}
+
+// As Oniguruma: a line begins behind a newline that something follows.
+TEST(Regex, EndsOfLinesAreAskedFor) {
+  const auto places = [](std::string_view pattern, std::u32string_view text, bool by_lines) {
+    std::vector<std::size_t> result;
+    for (const Match& match : Regex(pattern, by_lines).all(text)) result.push_back(match.begin);
+    return result;
+  };
+  EXPECT_THAT(places("^", U"a\nb\n", true), ElementsAre(0, 2));
+  EXPECT_THAT(places("$", U"a\nb\n", true), ElementsAre(1, 3, 4));
+  EXPECT_THAT(places("^$", U"\n\nx", true), ElementsAre(0, 1));
+  EXPECT_THAT(places("^", U"a\nb\n", false), ElementsAre(0));
+  EXPECT_THAT(places("$", U"a\nb\n", false), ElementsAre(4));
 }
 
 TEST(Regex, RefusesWhatItDoesNotKnow) {

@@ -144,8 +144,8 @@ TEST(Tokenizer, NamesWhatItDoesNotSupport) {
     return message_of<FormatError>([&] { Tokenizer::from_json(file.dump()); });
   };
   EXPECT_EQ(refusal("/model/unk_token", nullptr), "no error");
-  EXPECT_THAT(refusal("/normalizer", {{"type", "Nmt"}}),
-              HasSubstr("tokenizer.json: normalizer: type: the normalizer \"Nmt\" is not supported"));
+  EXPECT_THAT(refusal("/normalizer", {{"type", "Magic"}}),
+              HasSubstr("tokenizer.json: normalizer: type: the normalizer \"Magic\" is not supported"));
   EXPECT_THAT(refusal("/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "a"}}),
               HasSubstr("precompiled_charsmap: is no base64"));
   EXPECT_THAT(refusal("/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "CAAAAA=="}}),

@@ -29,17 +29,32 @@ TEST(Unicode, KnowsCategories) {
   EXPECT_EQ(category_mask("Xx"), std::nullopt);
 }
 
-// By the package tokenizers: what became a sign, a mark or a control after Unicode 8 is none, and U+166D is still a
-// sign.
-TEST(Unicode, BertKnowsAnOlderVersion) {
-  EXPECT_EQ(bert_category(U'!'), Category::Po);
+// Steps go by other versions: what became a sign, a mark or a control after Unicode 8 is none to BERT, and U+166D is
+// still a sign.
+TEST(Unicode, StepsKnowOtherVersions) {
+  EXPECT_TRUE(is_bert_sign(U'!'));
   EXPECT_EQ(category(U'\u166d'), Category::So);
-  EXPECT_EQ(bert_category(U'\u166d'), Category::Po);
-  for (const char32_t c : {U'\u2e43', U'\u0890', U'\u0898'}) {
-    EXPECT_NE(category(c), Category::Cn);
-    EXPECT_EQ(bert_category(c), Category::Cn);
-  }
-  EXPECT_EQ(bert_category(char32_t{0x110000}), Category::Cn);
+  EXPECT_TRUE(is_bert_sign(U'\u166d'));
+  EXPECT_EQ(category(U'\u2e43'), Category::Po);
+  EXPECT_FALSE(is_bert_sign(U'\u2e43'));
+  EXPECT_FALSE(is_bert_control(U'\u0890'));
+  EXPECT_FALSE(is_bert_mark(U'\u0898'));
+  EXPECT_EQ(category(U'\u0897'), Category::Mn);
+  EXPECT_FALSE(is_mark(U'\u0897'));
+  EXPECT_TRUE(is_number(U'\U00011de0'));
+  EXPECT_EQ(category(U'\U00011de0'), Category::Cn);
+  EXPECT_FALSE(is_bert_sign(char32_t{0x110000}));
+}
+
+TEST(Unicode, UpperAndTitleCase) {
+  EXPECT_EQ(to_upper(U'\u00e9'), U"\u00c9");
+  EXPECT_EQ(to_upper(U'\u00df'), U"SS");
+  EXPECT_EQ(to_upper(U'\u00df', true), U"Ss");
+  EXPECT_EQ(to_upper(U'\u01c6'), U"\u01c4");
+  EXPECT_EQ(to_upper(U'\u01c6', true), U"\u01c5");
+  EXPECT_EQ(to_upper(U'\u10d0'), U"\u1c90");
+  EXPECT_EQ(to_upper(U'\u10d0', true), U"\u10d0");
+  EXPECT_EQ(to_upper(U'1'), U"1");
 }
 
 // From the examples of UAX #15 and what goes wrong easily: order of marks, exclusions, Hangul.

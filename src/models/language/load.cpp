@@ -48,6 +48,25 @@ bool folder_has(const std::string& folder, std::string_view name) {
   return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; });
 }
 
+// A folder without the files of a model: what was looked for, and what lies there instead.
+void check_folder(const std::string& path) {
+  const bool described = folder_has(path, "config.json");
+  if (described && (folder_has(path, kWhole) || folder_has(path, kIndex))) return;
+  std::string others;
+  for (const os::DirectoryEntry& entry : os::list_directory(path)) {
+    for (const std::string_view kind : {".gguf", ".safetensors", ".bin", ".pth", ".model"}) {
+      if (entry.name.ends_with(kind)) others += (others.empty() ? "" : ", ") + entry.name;
+    }
+  }
+  throw FormatError(
+      fmt::format("{}: the folder has {}\n  looked for: config.json, which says what model it is, beside {}, or beside "
+                  "{} and the files "
+                  "that it names\n  weights there: {}\n  fix: give the folder that a model was published as, or the "
+                  "path of a GGUF file",
+                  path, described ? "config.json, but no weights" : "no config.json", kWhole, kIndex,
+                  others.empty() ? "none" : others));
+}
+
 std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::string_view file, std::int64_t context) {
   const io::JsonFields config(document, std::string(file));
   const std::string family = config.text("model_type");
@@ -194,6 +213,7 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Devi
   std::unique_ptr<LanguageModel> model;
   if (os::is_directory(path)) {
     const std::string config = path + "/config.json";
+    check_folder(path);
     const nlohmann::json document = io::parse_json(os::map_file(config));
     model = create(document, config, options.context);
     io::TensorMap tensors = load_model_folder(path);

@@ -8,6 +8,7 @@
 
 #include <lockstep/error.h>
 
+#include "text/jinja/numbers.h"
 #include "text/jinja/strings.h"
 
 namespace lockstep {
@@ -39,8 +40,9 @@ constexpr int kMaxNesting = 800;
 bool holds_reference(const Value& value) {
   if (const List* list = value.list()) return std::any_of(list->items.begin(), list->items.end(), holds_reference);
   if (const Dict* dict = value.dict()) {
-    return dict->is_namespace || std::any_of(dict->items.begin(), dict->items.end(),
-                                             [](const auto& item) { return holds_reference(item.second); });
+    return dict->is_namespace || dict->call ||
+           std::any_of(dict->items.begin(), dict->items.end(),
+                       [](const auto& item) { return holds_reference(item.second); });
   }
   return value.function() != nullptr;
 }
@@ -120,6 +122,11 @@ class Evaluator {
         print(filtered(*statement.value, printed(statement.blocks[0], scope), scope).to_string(), output);
         break;
       case Statement::Kind::group: return statements(statement.blocks[0], scope, output);
+      case Statement::Kind::with: {
+        Scope inner{.outer = &scope};
+        for (const Statement& one : statement.blocks[1]) assign(one.targets, value_of(*one.value, scope), inner);
+        return statements(statement.blocks[0], inner, output);
+      }
       case Statement::Kind::stop: return Flow::stop;
       case Statement::Kind::next: return Flow::next;
     }
@@ -141,20 +148,34 @@ class Evaluator {
     return Flow::on;
   }
 
+  // Names, and others in brackets: "a", "(", "b", "c", ")".
   void assign(const std::vector<std::string>& targets, const Value& value, Scope& scope) {
     if (targets.size() == 1) {
       scope.names.insert_or_assign(targets.front(), value);
       return;
     }
-    const std::vector<Value> parts = elements(value);
-    if (parts.size() != targets.size()) {
-      fail(fmt::format("{} values cannot be unpacked into {} names", parts.size(), targets.size()));
+    std::vector<std::vector<std::string>> each;
+    int depth = 0;
+    for (const std::string& target : targets) {
+      if (depth == 0) each.emplace_back();
+      depth += target == "(" ? 1 : target == ")" ? -1 : 0;
+      const bool outer = (target == "(" && depth == 1) || (target == ")" && depth == 0);
+      if (!outer) each.back().push_back(target);
     }
-    for (std::size_t i = 0; i < parts.size(); ++i) scope.names.insert_or_assign(targets[i], parts[i]);
+    const std::vector<Value> parts = elements(value);
+    if (parts.size() != each.size()) {
+      fail(fmt::format("{} values cannot be unpacked into {} names", parts.size(), each.size()));
+    }
+    for (std::size_t i = 0; i < parts.size(); ++i) assign(each[i], parts[i], scope);
   }
 
   void loop(const Statement& statement, Scope& scope, std::string& output) {
-    std::vector<Value> items = elements(value_of(*statement.value, scope));
+    loop_over(statement, value_of(*statement.value, scope), 1, scope, output);
+  }
+
+  // Of a recursive loop `loop(value)` runs it again over the value, one level deeper.
+  void loop_over(const Statement& statement, const Value& value, std::size_t level, Scope& scope, std::string& output) {
+    std::vector<Value> items = elements(value);
     budget_.step(items.size());
     if (statement.condition) {
       std::vector<Value> kept;
@@ -166,16 +187,30 @@ class Evaluator {
       items = std::move(kept);
     }
     const std::size_t count = items.size();
+    const auto changes = std::make_shared<Value>();
+    std::shared_ptr<Function> again;
+    if (statement.recursive) {
+      again = std::make_shared<Function>(Function{"loop", [this, &statement, &scope, level](Arguments arguments) {
+                                                    std::string text;
+                                                    loop_over(statement, argument(arguments, 0, "iterable"), level + 1,
+                                                              scope, text);
+                                                    return Value(std::move(text));
+                                                  }});
+    }
     for (std::size_t i = 0; i < count; ++i) {
       Scope inner{.outer = &scope};
-      inner.names.insert_or_assign("loop", loop_facts(items, i));
+      Dict facts = loop_facts(items, i, changes);
+      facts.items.emplace_back("depth", level);
+      facts.items.emplace_back("depth0", level - 1);
+      facts.call = again;
+      inner.names.insert_or_assign("loop", std::move(facts));
       assign(statement.targets, items[i], inner);
       if (statements(statement.blocks[0], inner, output) == Flow::stop) break;
     }
     if (count == 0 && statement.blocks.size() > 1) statements(statement.blocks[1], scope, output);
   }
 
-  static Value loop_facts(const std::vector<Value>& items, std::size_t i) {
+  static Dict loop_facts(const std::vector<Value>& items, std::size_t i, const std::shared_ptr<Value>& changes) {
     Dict facts;
     const std::size_t count = items.size();
     facts.items = {{"index", i + 1},         {"index0", i},           {"revindex", count - i},
@@ -187,6 +222,13 @@ class Evaluator {
                                                  if (arguments.positional.empty()) fail("cycle: nothing to choose from");
                                                  return arguments.positional[i % arguments.positional.size()];
                                                }});
+    facts.items.emplace_back("changed", Function{"changed", [changes](Arguments arguments) -> Value {
+                                                   Value now =
+                                                       List{.items = std::move(arguments.positional), .tuple = true};
+                                                   if (!changes->is_undefined() && equal(*changes, now)) return false;
+                                                   *changes = std::move(now);
+                                                   return true;
+                                                 }});
     return facts;
   }
 
@@ -300,6 +342,9 @@ class Evaluator {
     if (const Dict* dict = object.dict()) {
       if (const Value* found = dict->find(std::string_view(name))) return *found;
     }
+    if (object.list() && object.list()->is_group && (name == "grouper" || name == "list")) {
+      return object.list()->items[name == "list" ? 1 : 0];
+    }
     return Undefined{name};
   }
 
@@ -358,10 +403,22 @@ class Evaluator {
   }
   void collect(const Expression& e, Scope& scope, Arguments& arguments) {
     for (std::size_t i = 1; i < e.parts.size(); ++i) arguments.positional.push_back(value_of(*e.parts[i], scope));
-    for (const auto& [name, value] : e.named) arguments.named.emplace_back(name, value_of(*value, scope));
+    for (const auto& [name, value] : e.named) {
+      if (name == "*") {
+        for (Value& item : elements(value_of(*value, scope))) arguments.positional.push_back(std::move(item));
+      } else if (name == "**") {
+        const Value given = value_of(*value, scope);
+        if (!given.dict()) fail("what stands behind ** is no dict");
+        for (const auto& [key, item] : given.dict()->items) arguments.named.emplace_back(to_text(key, "**"), item);
+      } else {
+        arguments.named.emplace_back(name, value_of(*value, scope));
+      }
+    }
+    budget_.step(arguments.positional.size());
   }
   Value called(const Value& callee, Arguments arguments) {
     if (callee.is_undefined()) fail(fmt::format("'{}' is undefined, and cannot be called", callee.get<Undefined>()->name));
+    if (callee.dict() && callee.dict()->call) return callee.dict()->call->call(std::move(arguments));
     if (!callee.function()) fail(fmt::format("{} cannot be called", callee.type_name()));
     return callee.function()->call(std::move(arguments));
   }
@@ -421,7 +478,11 @@ class Evaluator {
       const auto as_html = [](const Value& v) { return v.is_markup() ? *v.string() : escaped(*v.string()); };
       return Value::markup(as_html(a) + as_html(b));
     }
-    if (op == "+" && a.list() && b.list()) {
+    if (op == "%" && a.string()) {
+      if (a.is_markup()) fail("% of HTML is not done");
+      return percent_formatted(budget_, *a.string(), b);
+    }
+    if (op == "+" && a.list() && b.list() && a.list()->tuple == b.list()->tuple) {
       List joined = *a.list();
       budget_.step(joined.items.size() + b.list()->items.size());
       joined.items.insert(joined.items.end(), b.list()->items.begin(), b.list()->items.end());

@@ -25,10 +25,11 @@ using Filter = Value (*)(Context&, const Value&, const Arguments&);
 using Test = bool (*)(Context&, const Value&, const Arguments&);
 /// Null where there is none of the name.
 Filter find_filter(std::string_view name);
+Filter find_text_filter(std::string_view name);
 Test find_test(std::string_view name);
 /// A method of a string or dict, bound to it; undefined if there is none.
 Value find_method(Context& context, const Value& object, const std::string& name);
-/// range, namespace, dict, raise_exception.
+/// range, namespace, dict, joiner, raise_exception.
 const std::map<std::string, Value, std::less<>>& global_functions();
 /// object.name and object[name] for filters.
 Value attribute_of(const Value& object, const std::string& path);

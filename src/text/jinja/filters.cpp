@@ -1,11 +1,13 @@
-// Filters: value | name(arguments).
+// Filters: value | name(arguments); those of texts alone stand in text_filters.cpp.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "text/jinja/evaluator.h"
+#include "text/jinja/numbers.h"
 #include "text/jinja/strings.h"
 
 namespace lockstep {
@@ -83,28 +85,24 @@ Value replace(Context& context, const Value& value, const Arguments& a) {
 }
 
 Value to_int(Context&, const Value& value, const Arguments& a) {
+  const Value fallback = argument(a, 0, "default", 0);
   if (value.integer()) return value;
-  if (value.is_number()) {
-    const double number = std::trunc(value.number());
-    return std::fabs(number) < 0x1p63 ? Value(static_cast<std::int64_t>(number)) : argument(a, 0, "default", 0);
-  }
+  std::optional<double> number;
   if (value.string()) {
-    const std::string text = stripped(*value.string(), kSpaces, true, true);
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error == std::errc() && end == text.data() + text.size()) return number;
+    const auto integer = parsed_integer(*value.string(), to_integer(argument(a, 1, "base", 10), "int"));
+    if (integer) return *integer;
+    number = parsed_float(*value.string());  // "42.23" is 42
+  } else if (value.is_number()) {
+    number = value.number();
   }
-  return argument(a, 0, "default", 0);
+  if (!number || !std::isfinite(*number)) return fallback;
+  if (std::fabs(*number) >= 0x1p63) fail("a number is too large");
+  return static_cast<std::int64_t>(*number);
 }
 Value to_float(Context&, const Value& value, const Arguments& a) {
   if (value.is_number()) return value.number();
-  if (value.string()) {
-    const std::string text = stripped(*value.string(), kSpaces, true, true);
-    double number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error == std::errc() && end == text.data() + text.size()) return number;
-  }
-  return argument(a, 0, "default", 0.0);
+  const auto number = value.string() ? parsed_float(*value.string()) : std::nullopt;
+  return number ? Value(*number) : argument(a, 0, "default", 0.0);
 }
 
 Value items(Context& context, const Value& value, const Arguments&) {
@@ -118,31 +116,124 @@ int folded_compare(const Value& a, const Value& b, bool case_sensitive) {
   return compare(a, b);
 }
 
-Value dictsort(Context& context, const Value& value, const Arguments& a) {
-  std::vector<Value> pairs = items(context, value, {}).list()->items;
-  context.budget.step(pairs.size() * 16);
-  const bool case_sensitive = argument(a, 0, "case_sensitive", false).truth();
-  const std::size_t by = argument(a, 1, "by", "key").to_string() == "value" ? 1 : 0;
-  const bool reverse = argument(a, 2, "reverse", false).truth();
-  std::stable_sort(pairs.begin(), pairs.end(), [&](const Value& x, const Value& y) {
-    const int order = folded_compare(x.list()->items[by], y.list()->items[by], case_sensitive);
-    return reverse ? order > 0 : order < 0;
+// The elements with their keys in ascending order; equal ones keep theirs.
+struct Keyed {
+  std::vector<Value> keys;
+  Value item;
+};
+std::vector<Keyed> sorted(Context& context, std::vector<Keyed> all, bool case_sensitive, bool reverse) {
+  context.budget.step(all.size() * 16);
+  const std::vector<std::size_t> order = sorted_places(all.size(), [&](std::size_t x, std::size_t y) {
+    for (std::size_t i = 0; i < all[x].keys.size(); ++i) {
+      const int sign = folded_compare(all[x].keys[i], all[y].keys[i], case_sensitive);
+      if (sign != 0) return reverse ? sign > 0 : sign < 0;
+    }
+    return false;
   });
-  return pairs;
+  std::vector<Keyed> result;
+  for (const std::size_t place : order) result.push_back(std::move(all[place]));
+  return result;
+}
+
+// By themselves, or by attributes, several with commas between.
+Value sorted_by(Context& context, const std::vector<Value>& items, const Value& path, bool case_sensitive,
+                bool reverse) {
+  std::vector<Keyed> keyed;
+  const std::string comma = ",";
+  const std::vector<std::string> paths =
+      path.is_none() ? std::vector<std::string>{} : split(path.to_string(), &comma, -1, false);
+  for (const Value& item : items) {
+    Keyed& own = keyed.emplace_back();
+    own.item = item;
+    if (path.is_none()) own.keys.push_back(item);
+    for (const std::string& one : paths) own.keys.push_back(attribute_of(item, one));
+  }
+  std::vector<Value> result;
+  for (Keyed& one : sorted(context, std::move(keyed), case_sensitive, reverse)) result.push_back(std::move(one.item));
+  return result;
+}
+
+Value dictsort(Context& context, const Value& value, const Arguments& a) {
+  const bool by_value = argument(a, 1, "by", "key").to_string() == "value";
+  return sorted_by(context, elements(items(context, value, {})), by_value ? 1 : 0,
+                   argument(a, 0, "case_sensitive", false).truth(), argument(a, 2, "reverse", false).truth());
 }
 
 Value sort(Context& context, const Value& value, const Arguments& a) {
-  std::vector<Value> sorted = counted_elements(context, value);
-  context.budget.step(sorted.size() * 16);
-  const bool reverse = argument(a, 0, "reverse", false).truth();
-  const bool case_sensitive = argument(a, 1, "case_sensitive", false).truth();
-  const Value path = argument(a, 2, "attribute", None{});
-  const auto key = [&](const Value& item) { return path.string() ? attribute_of(item, *path.string()) : item; };
-  std::stable_sort(sorted.begin(), sorted.end(), [&](const Value& x, const Value& y) {
-    const int order = folded_compare(key(x), key(y), case_sensitive);
-    return reverse ? order > 0 : order < 0;
-  });
-  return sorted;
+  return sorted_by(context, counted_elements(context, value), argument(a, 2, "attribute", None{}),
+                   argument(a, 1, "case_sensitive", false).truth(), argument(a, 0, "reverse", false).truth());
+}
+
+// (grouper, list) for each value of an attribute; the grouper as its first element has it.
+Value groupby(Context& context, const Value& value, const Arguments& a) {
+  const Value path = argument(a, 0, "attribute"), fallback = argument(a, 1, "default");
+  const bool case_sensitive = argument(a, 2, "case_sensitive", false).truth();
+  if (!path.string() && !path.integer()) fail("groupby: an attribute is missing");
+  std::vector<Keyed> keyed;
+  for (const Value& item : counted_elements(context, value)) {
+    Keyed& own = keyed.emplace_back();
+    own.item = item;
+    own.keys.push_back(attribute_of(item, path.to_string()));
+    if (own.keys[0].is_undefined()) own.keys[0] = fallback;
+  }
+  std::vector<Value> groups, members;
+  Value grouper;
+  const auto end_group = [&] {
+    if (members.empty()) return;
+    List group{.tuple = true, .is_group = true};
+    group.items.push_back(grouper);
+    group.items.emplace_back(std::exchange(members, {}));
+    groups.emplace_back(std::move(group));
+  };
+  for (Keyed& own : sorted(context, std::move(keyed), case_sensitive, false)) {
+    if (members.empty() || folded_compare(own.keys[0], grouper, case_sensitive) != 0) {
+      end_group();
+      grouper = own.keys[0];
+    }
+    members.push_back(std::move(own.item));
+  }
+  end_group();
+  return groups;
+}
+
+// Lists of so many elements; the last may be filled up.
+Value batch(Context& context, const Value& value, const Arguments& a) {
+  const std::int64_t size = to_integer(argument(a, 0, "linecount"), "batch");
+  const Value fill = argument(a, 1, "fill_with", None{});
+  std::vector<Value> lists, own;
+  for (Value& item : counted_elements(context, value)) {
+    if (static_cast<std::int64_t>(own.size()) == size) lists.emplace_back(std::exchange(own, {}));
+    own.push_back(std::move(item));
+  }
+  if (own.empty()) return lists;
+  if (!fill.is_none() && size > 0) {
+    context.budget.step(static_cast<std::size_t>(size));
+    while (static_cast<std::int64_t>(own.size()) < size) own.push_back(fill);
+  }
+  lists.emplace_back(std::move(own));
+  return lists;
+}
+
+// So many lists, the first ones longer by one where it does not come out even.
+Value slice(Context& context, const Value& value, const Arguments& a) {
+  const std::int64_t count = to_integer(argument(a, 0, "slices"), "slice");
+  const Value fill = argument(a, 1, "fill_with", None{});
+  const std::vector<Value> all = counted_elements(context, value);
+  if (count == 0) fail("slice: division by zero");
+  std::vector<Value> lists;
+  if (count < 0) return lists;
+  context.budget.step(static_cast<std::size_t>(count));
+  const std::size_t lists_wanted = static_cast<std::size_t>(count), each = all.size() / lists_wanted,
+                    longer = all.size() % lists_wanted;
+  auto at = all.begin();
+  for (std::size_t i = 0; i < lists_wanted; ++i) {
+    const auto end = at + static_cast<std::ptrdiff_t>(each + (i < longer ? 1 : 0));
+    std::vector<Value> own(at, end);
+    if (!fill.is_none() && i >= longer) own.push_back(fill);
+    lists.emplace_back(std::move(own));
+    at = end;
+  }
+  return lists;
 }
 
 Value unique(Context& context, const Value& value, const Arguments& a) {
@@ -230,22 +321,38 @@ Value sum(Context& context, const Value& value, const Arguments& a) {
   return integers && std::fabs(total) < 0x1p53 ? Value(static_cast<std::int64_t>(total)) : Value(total);
 }
 
-Value extreme(Context& context, const Value& value, bool greatest) {
+Value extreme(Context& context, const Value& value, const Arguments& a, bool greatest) {
+  const bool case_sensitive = argument(a, 0, "case_sensitive", false).truth();
+  const Value path = argument(a, 1, "attribute", None{});
   const std::vector<Value> all = counted_elements(context, value);
   if (all.empty()) return Undefined{greatest ? "max" : "min"};
-  return *(greatest ? std::max_element(all.begin(), all.end(), [](const Value& x, const Value& y) { return folded_compare(x, y, false) < 0; })
-                    : std::min_element(all.begin(), all.end(), [](const Value& x, const Value& y) { return folded_compare(x, y, false) < 0; }));
+  const auto key = [&](const Value& item) { return path.is_none() ? item : attribute_of(item, path.to_string()); };
+  const Value* found = &all.front();
+  for (const Value& item : all) {
+    const int order = folded_compare(key(item), key(*found), case_sensitive);
+    if (greatest ? order > 0 : order < 0) found = &item;
+  }
+  return *found;
 }
 
 Value absolute(Context&, const Value& value, const Arguments&) {
   if (value.integer() && *value.integer() != INT64_MIN) return std::abs(*value.integer());
+  if (const bool* flag = value.get<bool>()) return *flag ? 1 : 0;
+  if (!value.is_number()) fail(fmt::format("abs: {} is no number", value.type_name()));
   return std::fabs(value.number());
 }
 Value round(Context&, const Value& value, const Arguments& a) {
-  const double scale = std::pow(10.0, static_cast<double>(to_integer(argument(a, 0, "precision", 0), "round")));
+  const std::int64_t digits = to_integer(argument(a, 0, "precision", 0), "round");
   const std::string how = argument(a, 1, "method", "common").to_string();
-  const double scaled = value.number() * scale;
-  return (how == "ceil" ? std::ceil(scaled) : how == "floor" ? std::floor(scaled) : std::nearbyint(scaled)) / scale;
+  if (!value.is_number()) fail(fmt::format("round: {} is no number", value.type_name()));
+  if (how == "common") {
+    if (value.get<double>()) return rounded(value.number(), digits);
+    if (digits < 0) fail("round: a negative precision is not done");
+    return to_integer(value, "round");
+  }
+  if (how != "ceil" && how != "floor") fail(fmt::format("round: no method {}", how));
+  const double scale = std::pow(10.0, static_cast<double>(digits)), scaled = value.number() * scale;
+  return (how == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / scale;
 }
 
 Value indent(Context& context, const Value& value, const Arguments& a) {
@@ -255,16 +362,12 @@ Value indent(Context& context, const Value& value, const Arguments& a) {
   const bool first_too = argument(a, 1, "first", false).truth(), blank_too = argument(a, 2, "blank", false).truth();
   std::string text;
   bool is_first = true;
-  const std::string whole = value.to_string();
-  for (std::size_t at = 0; at <= whole.size();) {
-    const std::size_t end = std::min(whole.find('\n', at), whole.size());
-    const std::string line = whole.substr(at, end - at);
+  for (const std::string& line : split_lines(value.to_string() + "\n")) {
     if (!is_first) text += "\n";
     if ((is_first ? first_too : (blank_too || !line.empty()))) text += margin;
     text += line;
     if (text.size() > kMaxText) fail("makes too much text");
     is_first = false;
-    at = end + 1;
   }
   return new_text(context, std::move(text));
 }
@@ -309,23 +412,28 @@ constexpr FilterRow kFilters[] = {
     {"reject", [](Context& c, const Value& v, const Arguments& a) { return selected(c, v, a, false, false); }},
     {"selectattr", [](Context& c, const Value& v, const Arguments& a) { return selected(c, v, a, true, true); }},
     {"rejectattr", [](Context& c, const Value& v, const Arguments& a) { return selected(c, v, a, true, false); }},
-    {"min", [](Context& c, const Value& v, const Arguments&) { return extreme(c, v, false); }},
-    {"max", [](Context& c, const Value& v, const Arguments&) { return extreme(c, v, true); }},
+    {"groupby", groupby},
+    {"batch", batch},
+    {"slice", slice},
+    {"min", [](Context& c, const Value& v, const Arguments& a) { return extreme(c, v, a, false); }},
+    {"max", [](Context& c, const Value& v, const Arguments& a) { return extreme(c, v, a, true); }},
     {"upper", [](Context& c, const Value& v, const Arguments&) { return new_text(c, upper(v.to_string())); }},
     {"lower", [](Context& c, const Value& v, const Arguments&) { return new_text(c, lower(v.to_string())); }},
-    {"title", [](Context& c, const Value& v, const Arguments&) { return new_text(c, title(v.to_string())); }},
-    {"capitalize", [](Context& c, const Value& v, const Arguments&) { return new_text(c, capitalized(v.to_string())); }},
+    {"title", [](Context& c, const Value& v, const Arguments&) { return new_text(c, title_of_words(v.to_string())); }},
+    {"capitalize",
+     [](Context& c, const Value& v, const Arguments&) { return new_text(c, capitalized(v.to_string())); }},
     {"string", [](Context& c, const Value& v, const Arguments&) { return new_text(c, v.to_string()); }},
     {"safe", [](Context&, const Value& v, const Arguments&) { return Value::markup(v.to_string()); }},
     {"list", [](Context& c, const Value& v, const Arguments&) -> Value { return counted_elements(c, v); }},
-    {"attr", [](Context&, const Value& v, const Arguments& a) { return attribute_of(v, to_text(argument(a, 0, "name"), "attr")); }},
+    {"attr", [](Context&, const Value& v,
+                const Arguments& a) { return attribute_of(v, to_text(argument(a, 0, "name"), "attr")); }},
 };
 
 }  // namespace
 
 Filter find_filter(std::string_view name) {
   const auto row = std::find_if(std::begin(kFilters), std::end(kFilters), [&](const FilterRow& r) { return r.name == name; });
-  return row == std::end(kFilters) ? nullptr : row->run;
+  return row == std::end(kFilters) ? find_text_filter(name) : row->run;
 }
 
 Value attribute_of(const Value& object, const std::string& path) {

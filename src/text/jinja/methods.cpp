@@ -1,12 +1,15 @@
 // Methods of strings and dicts, and the functions that templates find without a definition.
 #include <algorithm>
+#include <memory>
 
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
 
 #include "text/jinja/evaluator.h"
+#include "text/jinja/numbers.h"
 #include "text/jinja/strings.h"
+#include "text/unicode.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -55,7 +58,7 @@ Value find_in(const Value& self, const Arguments& a, bool last, bool must) {
   return characters(std::string_view(text).substr(0, at)).size();
 }
 
-// {}, {0} and {name}; no format behind a colon.
+// {}, {0}, {name}, with !s, !r and a format behind a colon.
 Value format_method(Context& context, const Value& self, const Arguments& a) {
   const std::string& text = *self.string();
   std::string result;
@@ -71,17 +74,69 @@ Value format_method(Context& context, const Value& self, const Arguments& a) {
     }
     const std::size_t end = text.find('}', i);
     if (text[i] == '}' || end == std::string::npos) fail("format: a brace stands alone");
-    const std::string field = text.substr(i + 1, end - i - 1);
-    if (field.find_first_of(":!.[") != std::string::npos) fail(fmt::format("format: {{{}}} is not done", field));
+    const std::string whole = text.substr(i + 1, end - i - 1);
+    const std::size_t colon = std::min(whole.find(':'), whole.size());
+    const std::string spec = colon < whole.size() ? whole.substr(colon + 1) : "";
+    std::string field = whole.substr(0, colon);
+    const bool as_repr = field.ends_with("!r"), as_text = field.ends_with("!s");
+    if (as_repr || as_text) field.resize(field.size() - 2);
+    if (field.find_first_of("!.[") != std::string::npos || spec.find('{') != std::string::npos)
+      fail(fmt::format("format: {{{}}} is not done", whole));
     const bool numbered = !field.empty() && std::all_of(field.begin(), field.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (numbered && field.size() > 4) fail("format: the text asks for more than it is given");
     const std::size_t at = field.empty() ? next++ : numbered ? std::stoul(field) : a.positional.size();
-    const Value value = at < a.positional.size() ? a.positional[at] : argument(a, at, field);
+    Value value = at < a.positional.size() ? a.positional[at] : argument(a, at, field);
     if (value.is_undefined()) fail("format: the text asks for more than it is given");
-    result += value.to_string();
+    if (as_repr) value = value.repr();
+    if (as_text) value = value.to_string();
+    result += formatted_by(context.budget, value, spec);
     i = end;
   }
   return text_result(context, std::move(result));
+}
+
+Value pad_method(Context& context, const Value& self, const Arguments& a, Padding where) {
+  const std::u32string fill = decode_utf8_lossy(to_text(argument(a, 1, "fillchar", " "), "a padding"));
+  if (fill.size() != 1) fail("a padding is one character");
+  return text_result(context, padded(*self.string(), to_integer(argument(a, 0, "width"), "a padding"), fill[0], where));
+}
+
+Value zfill_method(Context& context, const Value& self, const Arguments& a) {
+  const std::string& text = *self.string();
+  const std::int64_t width = to_integer(argument(a, 0, "width"), "zfill");
+  const std::size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
+  return text_result(context, text.substr(0, sign) + padded(text.substr(sign), width - static_cast<std::int64_t>(sign),
+                                                            U'0', Padding::left));
+}
+
+// What stands before a separator, it, and what follows.
+Value partition_method(const Value& self, const Arguments& a, bool last) {
+  const std::string& text = *self.string();
+  const std::string separator = to_text(argument(a, 0, "sep"), "partition");
+  if (separator.empty()) fail("partition: the separator is empty");
+  const std::size_t at = last ? text.rfind(separator) : text.find(separator);
+  const bool found = at != std::string::npos;
+  const std::size_t begin = found ? at : last ? 0 : text.size();
+  const std::size_t end = begin + (found ? separator.size() : 0);
+  List parts{.tuple = true};
+  for (const auto& [from, to] : {std::pair{std::size_t{0}, begin}, {begin, end}, {end, text.size()}})
+    parts.items.emplace_back(text.substr(from, to - from));
+  return parts;
+}
+
+// Whether a text is not empty, and each of its characters of these kinds.
+bool all_in(const Value& self, std::uint32_t mask) {
+  const std::u32string text = decode_utf8_lossy(*self.string());
+  return !text.empty() && std::all_of(text.begin(), text.end(), [&](char32_t c) { return in_mask(c, mask); });
+}
+
+// Letters have the case, one at least.
+bool has_case(const Value& self, Category wanted) {
+  const std::u32string text = decode_utf8_lossy(*self.string());
+  const auto is = [&](char32_t c, Category kind) { return category(c) == kind; };
+  const Category other = wanted == Category::Lu ? Category::Ll : Category::Lu;
+  return std::any_of(text.begin(), text.end(), [&](char32_t c) { return is(c, wanted); }) &&
+         std::none_of(text.begin(), text.end(), [&](char32_t c) { return is(c, other) || is(c, Category::Lt); });
 }
 
 struct MethodRow {
@@ -95,30 +150,42 @@ constexpr MethodRow kStringMethods[] = {
     {"rstrip", [](Context& c, const Value& s, const Arguments& a) { return strip_method(c, s, a, false, true); }},
     {"split", [](Context& c, const Value& s, const Arguments& a) { return split_method(c, s, a, false); }},
     {"rsplit", [](Context& c, const Value& s, const Arguments& a) { return split_method(c, s, a, true); }},
-    {"splitlines", [](Context&, const Value& s, const Arguments&) -> Value {
+    {"splitlines",
+     [](Context&, const Value& s, const Arguments&) -> Value {
        std::vector<Value> lines;
        for (std::string& line : split_lines(*s.string())) lines.emplace_back(std::move(line));
        return lines;
      }},
-    {"startswith", [](Context&, const Value& s, const Arguments& a) -> Value { return has_affix(s, argument(a, 0, "prefix"), false); }},
-    {"endswith", [](Context&, const Value& s, const Arguments& a) -> Value { return has_affix(s, argument(a, 0, "suffix"), true); }},
+    {"startswith",
+     [](Context&, const Value& s, const Arguments& a) -> Value {
+       return has_affix(s, argument(a, 0, "prefix"), false);
+     }},
+    {"endswith",
+     [](Context&, const Value& s, const Arguments& a) -> Value {
+       return has_affix(s, argument(a, 0, "suffix"), true);
+     }},
     {"upper", [](Context& c, const Value& s, const Arguments&) { return text_result(c, upper(*s.string())); }},
     {"lower", [](Context& c, const Value& s, const Arguments&) { return text_result(c, lower(*s.string())); }},
     {"title", [](Context& c, const Value& s, const Arguments&) { return text_result(c, title(*s.string())); }},
-    {"capitalize", [](Context& c, const Value& s, const Arguments&) { return text_result(c, capitalized(*s.string())); }},
-    {"replace", [](Context& c, const Value& s, const Arguments& a) {
+    {"capitalize",
+     [](Context& c, const Value& s, const Arguments&) { return text_result(c, capitalized(*s.string())); }},
+    {"replace",
+     [](Context& c, const Value& s, const Arguments& a) {
        return text_result(c, replaced(*s.string(), to_text(argument(a, 0, "old"), "replace"), to_text(argument(a, 1, "new"), "replace"),
                                       to_integer(argument(a, 2, "count", -1), "replace")));
      }},
-    {"removeprefix", [](Context& c, const Value& s, const Arguments& a) {
+    {"removeprefix",
+     [](Context& c, const Value& s, const Arguments& a) {
        const std::string part = to_text(argument(a, 0, "prefix"), "removeprefix");
        return text_result(c, s.string()->starts_with(part) ? s.string()->substr(part.size()) : *s.string());
      }},
-    {"removesuffix", [](Context& c, const Value& s, const Arguments& a) {
+    {"removesuffix",
+     [](Context& c, const Value& s, const Arguments& a) {
        const std::string part = to_text(argument(a, 0, "suffix"), "removesuffix");
        return text_result(c, s.string()->ends_with(part) ? s.string()->substr(0, s.string()->size() - part.size()) : *s.string());
      }},
-    {"join", [](Context& c, const Value& s, const Arguments& a) {
+    {"join",
+     [](Context& c, const Value& s, const Arguments& a) {
        std::string text;
        bool first = true;
        for (const Value& item : elements(argument(a, 0, "iterable"))) {
@@ -130,16 +197,56 @@ constexpr MethodRow kStringMethods[] = {
     {"find", [](Context&, const Value& s, const Arguments& a) { return find_in(s, a, false, false); }},
     {"rfind", [](Context&, const Value& s, const Arguments& a) { return find_in(s, a, true, false); }},
     {"index", [](Context&, const Value& s, const Arguments& a) { return find_in(s, a, false, true); }},
-    {"count", [](Context&, const Value& s, const Arguments& a) -> Value {
+    {"rindex", [](Context&, const Value& s, const Arguments& a) { return find_in(s, a, true, true); }},
+    {"count",
+     [](Context&, const Value& s, const Arguments& a) -> Value {
        const std::string part = to_text(argument(a, 0, "sub"), "count");
        if (part.empty()) return characters(*s.string()).size() + 1;
        std::int64_t count = 0;
-       for (std::size_t at = s.string()->find(part); at != std::string::npos; at = s.string()->find(part, at + part.size())) ++count;
+       for (std::size_t at = s.string()->find(part); at != std::string::npos;
+            at = s.string()->find(part, at + part.size()))
+         ++count;
        return count;
      }},
-    {"isdigit", [](Context&, const Value& s, const Arguments&) -> Value {
-       return !s.string()->empty() && std::all_of(s.string()->begin(), s.string()->end(), [](char c) { return c >= '0' && c <= '9'; });
+    {"isdigit",
+     [](Context&, const Value& s, const Arguments&) -> Value {
+       const std::u32string text = decode_utf8_lossy(*s.string());
+       // Beside decimal digits those with a circle, a bracket or a stop, above and below.
+       const auto digit = [](char32_t c) {
+         const bool other =
+             (c >= 0x2460 && c <= 0x2468) || (c >= 0x2474 && c <= 0x247c) || (c >= 0x2488 && c <= 0x2490) ||
+             c == 0x24ea || (c >= 0x24f5 && c <= 0x24fd) || c == 0x24ff || (c >= 0x2776 && c <= 0x277e) ||
+             (c >= 0x2780 && c <= 0x2788) || (c >= 0x278a && c <= 0x2792) || c == 0xb2 || c == 0xb3 || c == 0xb9 ||
+             c == 0x2070 || (c >= 0x2074 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089) ||
+             (c >= 0x1369 && c <= 0x1371) || c == 0x19da || (c >= 0x10a40 && c <= 0x10a43) ||
+             (c >= 0x10e60 && c <= 0x10e68) || (c >= 0x11052 && c <= 0x1105a) || (c >= 0x1f100 && c <= 0x1f10a);
+         return other || category(c) == Category::Nd;
+       };
+       return !text.empty() && std::all_of(text.begin(), text.end(), digit);
      }},
+    {"isdecimal", [](Context&, const Value& s, const Arguments&) -> Value { return all_in(s, mask_of(Category::Nd)); }},
+    {"isalpha", [](Context&, const Value& s, const Arguments&) -> Value { return all_in(s, *category_mask("L")); }},
+    {"isalnum",
+     [](Context&, const Value& s, const Arguments&) -> Value {
+       return all_in(s, *category_mask("L") | *category_mask("N"));
+     }},
+    {"isspace",
+     [](Context&, const Value& s, const Arguments&) -> Value {
+       return !s.string()->empty() && stripped(*s.string(), kSpaces, true, false).empty();
+     }},
+    {"isascii",
+     [](Context&, const Value& s, const Arguments&) -> Value {
+       return std::all_of(s.string()->begin(), s.string()->end(),
+                          [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+     }},
+    {"islower", [](Context&, const Value& s, const Arguments&) -> Value { return has_case(s, Category::Ll); }},
+    {"isupper", [](Context&, const Value& s, const Arguments&) -> Value { return has_case(s, Category::Lu); }},
+    {"partition", [](Context&, const Value& s, const Arguments& a) { return partition_method(s, a, false); }},
+    {"rpartition", [](Context&, const Value& s, const Arguments& a) { return partition_method(s, a, true); }},
+    {"ljust", [](Context& c, const Value& s, const Arguments& a) { return pad_method(c, s, a, Padding::right); }},
+    {"rjust", [](Context& c, const Value& s, const Arguments& a) { return pad_method(c, s, a, Padding::left); }},
+    {"center", [](Context& c, const Value& s, const Arguments& a) { return pad_method(c, s, a, Padding::both); }},
+    {"zfill", zfill_method},
 };
 
 constexpr MethodRow kDictMethods[] = {
@@ -207,6 +314,14 @@ Value dict_of(Arguments a, bool is_namespace) {
   return dict;
 }
 
+// Nothing at the first call, then the separator.
+Value joiner(Arguments a) {
+  const auto used = std::make_shared<bool>(false);
+  return Function{"joiner", [used, separator = argument(a, 0, "sep", ", ")](Arguments) {
+                    return std::exchange(*used, true) ? separator : Value("");
+                  }};
+}
+
 }  // namespace
 
 Value find_method(Context& context, const Value& object, const std::string& name) {
@@ -230,7 +345,9 @@ const std::map<std::string, Value, std::less<>>& global_functions() {
       {"range", Function{"range", range_function}},
       {"dict", Function{"dict", [](Arguments a) { return dict_of(std::move(a), false); }}},
       {"namespace", Function{"namespace", [](Arguments a) { return dict_of(std::move(a), true); }}},
-      {"raise_exception", Function{"raise_exception", [](Arguments a) -> Value {
+      {"joiner", Function{"joiner", joiner}},
+      {"raise_exception", Function{"raise_exception",
+                                   [](Arguments a) -> Value {
                                      throw ValueError("the chat template refuses the conversation: " +
                                                       argument(a, 0, "message").to_string());
                                    }}},

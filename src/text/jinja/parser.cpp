@@ -89,6 +89,7 @@ class Parser {
     if (tag == "for") return loop();
     if (tag == "set") return set();
     if (tag == "macro") return macro();
+    if (tag == "with") return with();
     if (tag == "generation") return enclosed({.kind = Statement::Kind::group}, "endgeneration");
     if (tag == "filter") {
       Statement statement{.kind = Statement::Kind::filter};
@@ -143,7 +144,7 @@ class Parser {
     expect_name("in");
     statement.value = tuple(false);
     if (take_name("if")) statement.condition = expression();
-    if (is_name("recursive")) error("recursive loops are not done");
+    statement.recursive = take_name("recursive");
     end_of_block();
     ++loops_;
     statement.blocks.push_back(statements({"else", "endfor"}));
@@ -157,15 +158,46 @@ class Parser {
     return statement;
   }
 
+  // Names, and others in brackets of their own.
   std::vector<std::string> targets() {
-    const bool parentheses = take_sign("(");
-    std::vector<std::string> names = {name()};
-    while (take_sign(",")) {
-      if (token().kind != Token::Kind::name) break;
-      names.push_back(name());
-    }
-    if (parentheses) expect_sign(")");
+    const Nested nested(*this);
+    std::vector<std::string> names;
+    bool several = false;
+    do {
+      if (token().kind != Token::Kind::name && !is_sign("(") && !names.empty()) break;  // a comma at the end
+      if (take_sign("(")) {
+        std::vector<std::string> inner = targets();
+        expect_sign(")");
+        if (inner.size() == 1) {
+          names.push_back(std::move(inner.front()));
+          continue;
+        }
+        names.emplace_back("(");
+        names.insert(names.end(), inner.begin(), inner.end());
+        names.emplace_back(")");
+      } else {
+        names.push_back(name());
+      }
+    } while (take_sign(",") && (several = true));
+    // All in one bracket is as without it.
+    if (!several && names.front() == "(") return {names.begin() + 1, names.end() - 1};
     return names;
+  }
+
+  // {% with a = 1, b = 2 %}: values do not see each other.
+  Statement with() {
+    Statement statement{.kind = Statement::Kind::with};
+    Block names;
+    while (token().kind != Token::Kind::block_end) {
+      if (!names.empty()) expect_sign(",");
+      Statement one{.kind = Statement::Kind::set, .targets = targets()};
+      expect_sign("=");
+      one.value = expression();
+      names.push_back(std::move(one));
+    }
+    statement = enclosed(std::move(statement), "endwith");
+    statement.blocks.push_back(std::move(names));
+    return statement;
   }
 
   Statement set() {
@@ -450,7 +482,10 @@ class Parser {
     for (bool first = true; !take_sign(")"); first = false) {
       if (!first) expect_sign(",");
       if (take_sign(")")) break;
-      if (token().kind == Token::Kind::name && token(1).kind == Token::Kind::sign && token(1).text == "=") {
+      if (is_sign("*") || is_sign("**")) {
+        std::string stars = tokens_[at_++].text;
+        add(call, std::move(stars), expression());
+      } else if (token().kind == Token::Kind::name && token(1).kind == Token::Kind::sign && token(1).text == "=") {
         std::string argument = name();
         ++at_;
         add(call, std::move(argument), expression());

@@ -11,7 +11,33 @@ inline namespace v0 {
 namespace text::jinja {
 namespace {
 
-bool is_ascii_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+// The property Case_Ignorable.
+bool is_case_ignorable(char32_t c) {
+  const std::u32string_view signs =
+      U"'.:\u00b7\u0387\u055f\u05f4\u2018\u2019\u2024\u2027\ufe13\ufe52\ufe55\uff07\uff0e\uff1a";
+  const Category kind = category(c);
+  return kind == Category::Mn || kind == Category::Me || kind == Category::Cf || kind == Category::Lm ||
+         kind == Category::Sk || signs.find(c) != signs.npos;
+}
+
+// A sigma behind a letter that no letter follows is a final one.
+std::u32string lowered(std::u32string_view text, std::size_t begin, std::size_t end) {
+  std::u32string result;
+  const auto next_cased = [&](std::size_t i, std::size_t step, std::size_t stop) {
+    while (i != stop && is_case_ignorable(text[i])) i += step;
+    return i != stop && is_cased(text[i]);
+  };
+  for (std::size_t i = begin; i < end; ++i) {
+    const bool sigma = text[i] == 0x3a3;
+    if (sigma && next_cased(i - 1, static_cast<std::size_t>(-1), static_cast<std::size_t>(-1)) &&
+        !next_cased(i + 1, 1, text.size())) {
+      result += char32_t{0x3c2};
+    } else {
+      result += to_lower(text.substr(i, 1));
+    }
+  }
+  return result;
+}
 
 // What stands between runs of spaces. Of the rest behind the last split (from the right: before it) only the spaces
 // that touch it go.
@@ -106,29 +132,62 @@ std::vector<std::string> split_lines(std::string_view text) {
 }
 
 std::string upper(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  }
-  return result;
+  std::u32string result;
+  for (const char32_t c : decode_utf8_lossy(text)) result += to_upper(c);
+  return encode_utf8(result);
 }
 
-std::string lower(std::string_view text) { return encode_utf8(to_lower(decode_utf8_lossy(text))); }
+std::string lower(std::string_view text) {
+  const std::u32string all = decode_utf8_lossy(text);
+  return encode_utf8(lowered(all, 0, all.size()));
+}
 
 std::string title(std::string_view text) {
-  std::string result = lower(text);
+  const std::u32string all = decode_utf8_lossy(text);
+  std::u32string result;
   bool inside = false;
-  for (char& c : result) {
-    if (!inside && c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-    inside = is_ascii_letter(c) || static_cast<unsigned char>(c) >= 0x80;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    result += inside ? lowered(all, i, i + 1) : to_upper(all[i], true);
+    inside = is_cased(all[i]);
   }
-  return result;
+  return encode_utf8(result);
+}
+
+std::string title_of_words(std::string_view text) {
+  const std::u32string all = decode_utf8_lossy(text);
+  std::u32string result;
+  const auto parts_words = [&](char32_t c) {
+    return text::is_space(c) || (c >= 0x1c && c <= 0x1f) ||
+           std::u32string_view(U"-({[<").find(c) != std::u32string_view::npos;
+  };
+  for (std::size_t i = 0; i < all.size();) {
+    std::size_t end = i + 1;
+    while (end < all.size() && parts_words(all[end]) == parts_words(all[i])) ++end;
+    // What parts words has no case.
+    const std::u32string_view word = std::u32string_view(all).substr(i, end - i);
+    result += to_upper(word.front()) + lowered(word, 1, word.size());
+    i = end;
+  }
+  return encode_utf8(result);
 }
 
 std::string capitalized(std::string_view text) {
-  std::string result = lower(text);
-  if (!result.empty()) result.replace(0, 1, upper(result.substr(0, 1)));
-  return result;
+  const std::u32string all = decode_utf8_lossy(text);
+  return all.empty() ? "" : encode_utf8(to_upper(all.front(), true) + lowered(all, 1, all.size()));
+}
+
+std::string padded(std::string_view text, std::int64_t width, char32_t fill, Padding where) {
+  const auto size = static_cast<std::int64_t>(characters(text).size());
+  if (width <= size) return std::string(text);
+  if (width > static_cast<std::int64_t>(kMaxText / 4)) fail("a text is too long");
+  const std::int64_t missing = width - size;
+  const std::int64_t left = where == Padding::left    ? missing
+                            : where == Padding::right ? 0
+                                                      : missing / 2 + (missing & width & 1);
+  const auto fills = [&](std::int64_t count) {
+    return encode_utf8(std::u32string(static_cast<std::size_t>(count), fill));
+  };
+  return fills(left) + std::string(text) + fills(missing - left);
 }
 
 std::string escaped(std::string_view text) {

@@ -1,4 +1,4 @@
-// Strings as Python's methods treat them. Letters beyond ASCII have lower case (by the tables of unicode.h), but no upper.
+// Strings as Python's methods treat them; cases by the tables of unicode.h.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,14 @@ std::vector<std::string> split(std::string_view text, const std::string* separat
 std::vector<std::string> split_lines(std::string_view text);
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
+/// str.title(): what follows a letter is small, all else begins a word.
 std::string title(std::string_view text);
+/// The filter title: words begin behind spaces, minus signs and opening brackets.
+std::string title_of_words(std::string_view text);
 std::string capitalized(std::string_view text);
+enum class Padding : std::uint8_t { left, right, both };
+/// str.rjust, ljust and center. FormatError for a width beyond kMaxText.
+std::string padded(std::string_view text, std::int64_t width, char32_t fill, Padding where);
 /// For HTML.
 std::string escaped(std::string_view text);
 /// At most `count` times if that is not negative.

@@ -20,25 +20,25 @@ using ExpressionRef = std::unique_ptr<Expression>;
 struct Expression {
   enum class Kind {
     constant,
-    name,       ///< `text`
-    list,       ///< parts
+    name,  ///< `text`
+    list,  ///< parts
     tuple,
     dict,       ///< key, value, key, value, ...
     attribute,  ///< parts[0].text
     item,       ///< parts[0][parts[1]]
     slice,      ///< parts[0][parts[1]:parts[2]:parts[3]], null where absent
-    call,       ///< parts[0](parts[1...], named...)
+    call,       ///< parts[0](parts[1...], named...); names may be * and **: further arguments
     filter,     ///< parts[0] | text(parts[1...], named...)
     test,       ///< parts[0] is text(parts[1...])
     negative,
     positive,
-    invert,     ///< not
-    binary,     ///< text: + - * / // % **
-    concat,     ///< ~ of all parts
-    compare,    ///< parts[0] ops[0] parts[1] ops[1] ...: each with the next
-    both,       ///< and
-    either,     ///< or
-    choice,     ///< parts[0] if parts[1] else parts[2], which may be absent
+    invert,   ///< not
+    binary,   ///< text: + - * / // % **
+    concat,   ///< ~ of all parts
+    compare,  ///< parts[0] ops[0] parts[1] ops[1] ...: each with the next
+    both,     ///< and
+    either,   ///< or
+    choice,   ///< parts[0] if parts[1] else parts[2], which may be absent
   };
   Kind kind = Kind::constant;
   std::string text;
@@ -54,23 +54,25 @@ using Block = std::vector<Statement>;
 
 struct Statement {
   enum class Kind {
-    text,      ///< as it is
+    text,  ///< as it is
     print,
-    branch,    ///< conditions[i]: blocks[i]; one more block is the else
-    loop,      ///< targets in value, if condition; blocks: body, else
-    set,       ///< targets = value
-    set_block, ///< targets = what blocks[0] prints, through filters
+    branch,         ///< conditions[i]: blocks[i]; one more block is the else
+    loop,           ///< targets in value, if condition; blocks: body, else; may be recursive
+    set,            ///< targets = value
+    set_block,      ///< targets = what blocks[0] prints, through filters
     set_attribute,  ///< text.attribute = value: of a namespace
-    macro,     ///< text(parameters)
-    call,      ///< value (a call) with blocks[0] as its caller()
-    filter,    ///< what blocks[0] prints, through `value`, a chain of filters on a null
-    group,     ///< blocks[0]: {% generation %}
-    stop,      ///< break
-    next,      ///< continue
+    macro,          ///< text(parameters)
+    call,           ///< value (a call) with blocks[0] as its caller()
+    filter,         ///< what blocks[0] prints, through `value`, a chain of filters on a null
+    group,          ///< blocks[0]: {% generation %}
+    with,           ///< blocks[0] in a scope of its own, in which blocks[1] has set names
+    stop,           ///< break
+    next,           ///< continue
   };
   Kind kind = Kind::text;
   std::string text;
   std::string attribute;
+  bool recursive = false;
   std::vector<std::string> targets;
   ExpressionRef value;
   ExpressionRef condition;

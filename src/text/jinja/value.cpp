@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include <lockstep/error.h>
+
+#include "text/unicode.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -27,23 +30,27 @@ std::string float_text(double value) {
   return text;
 }
 
-std::string string_repr(const std::string& text) {
+std::string string_repr(std::string_view text) {
   const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
   std::string result(1, quote);
-  for (const char c : text) {
-    if (c == '\n') {
+  for (const char32_t c : decode_utf8_lossy(text)) {
+    const Category kind = category(c);
+    if (c == U'\n') {
       result += "\\n";
-    } else if (c == '\t') {
+    } else if (c == U'\t') {
       result += "\\t";
-    } else if (c == '\r') {
+    } else if (c == U'\r') {
       result += "\\r";
-    } else if (c == '\\' || c == quote) {
+    } else if (c == U'\\' || c == static_cast<char32_t>(quote)) {
       result += '\\';
-      result += c;
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+      result += encode_utf8(c);
+    } else if (c != U' ' && kind >= Category::Zs) {  // not printable
+      const auto code = static_cast<std::uint32_t>(c);
+      result += code < 0x100     ? fmt::format("\\x{:02x}", code)
+                : code < 0x10000 ? fmt::format("\\u{:04x}", code)
+                                 : fmt::format("\\U{:08x}", code);
     } else {
-      result += c;
+      result += encode_utf8(c);
     }
   }
   return result + quote;
@@ -97,16 +104,17 @@ void append_json(const Value& value, const JsonStyle& style, int level, std::str
     if (!list->items.empty()) line(level);
     result += "]";
   } else if (const Dict* dict = value.dict()) {
-    std::vector<const std::pair<Value, Value>*> order;
-    for (const auto& item : dict->items) order.push_back(&item);
-    if (style.sorted) std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) { return compare(a->first, b->first) < 0; });
+    const auto& items = dict->items;
+    const std::vector<std::size_t> order = sorted_places(items.size(), [&](std::size_t a, std::size_t b) {
+      return style.sorted && compare(items[a].first, items[b].first) < 0;
+    });
     result += "{";
     for (std::size_t i = 0; i < order.size(); ++i) {
       if (i > 0) result += separator;
       line(level + 1);
-      append_json_string(key_of_json(order[i]->first), style.ascii, result);
+      append_json_string(key_of_json(items[order[i]].first), style.ascii, result);
       result += colon;
-      append_json(order[i]->second, style, level + 1, result);
+      append_json(items[order[i]].second, style, level + 1, result);
     }
     if (!order.empty()) line(level);
     result += "}";
@@ -128,6 +136,22 @@ void fail(const std::string& what) {
   throw FormatError("the chat template: " + what);
 }
 
+Arguments::Arguments() = default;
+Arguments::Arguments(const Arguments& other) = default;
+Arguments::Arguments(Arguments&& other) noexcept = default;
+Arguments::~Arguments() = default;
+
+Value::Value() = default;
+Value::Value(const Value& other) = default;
+Value::Value(Value&& other) noexcept = default;
+Value& Value::operator=(const Value& other) = default;
+Value& Value::operator=(Value&& other) noexcept = default;
+Value::~Value() = default;
+Value::Value(Undefined undefined) : data_(std::move(undefined)) {}
+Value::Value(std::string value) : data_(std::move(value)) {}
+Value::Value(const char* value) : data_(std::string(value)) {}
+Value::Value(std::vector<Value> items) : Value(List{std::move(items)}) {}
+Value::Value(Function function) : data_(std::make_shared<Function>(std::move(function))) {}
 Value::Value(List list) {
   for (const Value& item : list.items) list.depth = std::max(list.depth, item.depth() + 1);
   if (list.depth > kDeepest) fail("a value is nested too deeply");
@@ -290,6 +314,13 @@ Value from_json(const Json& json, int depth) {
     }
     default: return None{};
   }
+}
+
+std::vector<std::size_t> sorted_places(std::size_t count, const std::function<bool(std::size_t, std::size_t)>& before) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), before);
+  return order;
 }
 
 std::string to_json(const Value& value, const JsonStyle& style) {

@@ -29,12 +29,15 @@ struct None {};
 struct List {
   std::vector<Value> items;
   bool tuple = false;
+  bool is_group = false;  ///< Of groupby: its two elements are .grouper and .list.
   int depth = 1;
 };
 /// In the order of insertion. The object of namespace() is one that may be changed.
+struct Function;
 struct Dict {
   std::vector<std::pair<Value, Value>> items;  ///< keys are strings, numbers, bools or None
   bool is_namespace = false;
+  std::shared_ptr<Function> call;  ///< Of a recursive loop's facts.
   int depth = 1;
 
   const Value* find(const Value& key) const;
@@ -44,6 +47,13 @@ struct Dict {
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
+
+  // Not inline, as those of Value are not: they stand in many places.
+  Arguments();
+  Arguments(const Arguments& other);
+  Arguments(Arguments&& other) noexcept;
+  Arguments& operator=(const Arguments&) = delete;
+  ~Arguments();
 };
 struct Function {
   std::string name;
@@ -52,21 +62,26 @@ struct Function {
 
 class Value {
  public:
-  Value() = default;  ///< undefined
-  Value(Undefined undefined) : data_(std::move(undefined)) {}
+  Value();  ///< undefined
+  Value(const Value& other);
+  Value(Value&& other) noexcept;
+  Value& operator=(const Value& other);
+  Value& operator=(Value&& other) noexcept;
+  ~Value();
+  Value(Undefined undefined);
   Value(None none) : data_(none) {}
   Value(bool value) : data_(value) {}
   Value(std::int64_t value) : data_(value) {}
   Value(int value) : data_(std::int64_t{value}) {}
   Value(std::size_t value) : data_(static_cast<std::int64_t>(value)) {}
   Value(double value) : data_(value) {}
-  Value(std::string value) : data_(std::move(value)) {}
-  Value(const char* value) : data_(std::string(value)) {}
+  Value(std::string value);
+  Value(const char* value);
   // FormatError where values are nested more than kDeepest deep: what recurses over them must end.
   Value(List list);
   Value(Dict dict);
-  Value(std::vector<Value> items) : Value(List{std::move(items)}) {}
-  Value(Function function) : data_(std::make_shared<Function>(std::move(function))) {}
+  Value(std::vector<Value> items);
+  Value(Function function);
 
   template <typename T> const T* get() const { return std::get_if<T>(&data_); }
   bool is_undefined() const { return get<Undefined>() != nullptr; }
@@ -125,6 +140,8 @@ struct JsonStyle {
   bool sorted = false;
   std::string item_separator, key_separator;
 };
+/// Numbers below `count` in ascending order; equal ones keep theirs.
+std::vector<std::size_t> sorted_places(std::size_t count, const std::function<bool(std::size_t, std::size_t)>& before);
 /// As Python's json.dumps writes it.
 std::string to_json(const Value& value, const JsonStyle& style);
 

@@ -137,6 +137,24 @@ TEST(Sampler, MirostatAimsAtASurprise) {
   }
 }
 
+// llama.cpp's formulas in numpy, with the library's draws (tools/test_data/sampling.py), of a model's logits.
+TEST(Sampler, Mirostat2DrawsWhatLlamaCppsFormulasDraw) {
+  const auto golden = nlohmann::json::parse(test::read_whole_file(test::repository_data("language/sampling.json")));
+  const auto rows = golden.at("logits").get<std::vector<std::vector<float>>>();
+  for (const auto& row : golden.at("mirostat2")) {
+    Sampler sampler({.temperature = row.at("temperature").get<double>(),
+                     .seed = row.at("seed").get<std::uint64_t>(),
+                     .mirostat_tau = row.at("tau").get<double>(),
+                     .mirostat_eta = row.at("eta").get<double>()});
+    const auto expected = row.at("tokens").get<std::vector<std::int64_t>>();
+    ASSERT_GE(expected.size(), 100u);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(sampler.draw(rows[i % rows.size()], static_cast<std::int64_t>(i)).token, expected[i])
+          << row.at("tau") << ", step " << i;
+    }
+  }
+}
+
 class Even final : public TokenConstraint {
  public:
   void hide(std::span<float> logits) override {
