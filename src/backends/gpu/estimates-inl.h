@@ -21,9 +21,17 @@ FUNCTION float exp_of_mild(float x) {
   return FROM_BITS(BITS(high) + (UINT(n) << 23));
 }
 
-// gelu of values of 16 bits, by estimates of 1 / gelu_divisor and of 2^gelu_exponent whose relative errors are below
-// 2^-22 and 2^-21: with a = |x|, a Phi(-a) is h P(h) e^(-a^2 / 2), h = a / (1 + slope a); p is -P(h), since a sign is
-// an instruction of its own in some languages.
+/// quick_quotient of an x that is not negative, by -d: some languages spend an instruction on a sign before an operand.
+FUNCTION bool quick_share(float x, float minus_d, float inverse, OUT(FLOAT, quotient)) {
+  FLOAT q = x * inverse;
+  FLOAT rest = FMA(q, minus_d, x);
+  quotient = FMA(rest, inverse, q);
+  return quotient > FROM_BITS(0x21800000u /* 2^-60 */) || quotient == FROM_BITS(0u);
+}
+
+// gelu of values of 16 bits, by estimates of 1 / gelu_divisor, or of 1 / sqrt(gelu_radicand), and of 2^gelu_exponent
+// whose relative errors are below 2^-22 and 2^-21: with a = |x|, a Phi(-a) is h P(h) e^(-a^2 / 2), h = a / (1 + slope
+// a) or a / sqrt(u + a + w a^2); p is -P(h), since a sign is an instruction of its own in some languages.
 
 FUNCTION float gelu_magnitude(float x, float limit) {
   FLOAT magnitude = MAGNITUDE(x);
@@ -32,26 +40,28 @@ FUNCTION float gelu_magnitude(float x, float limit) {
 FUNCTION float gelu_divisor(float x, float limit, float slope) {
   return FMA(gelu_magnitude(x, limit), slope, FROM_BITS(0x3f800000u /* 1 */));
 }
-FUNCTION float gelu_exponent(float x, float limit) {
-  FLOAT a = gelu_magnitude(x, limit);
+FUNCTION float gelu_radicand(float a) {
+  return FMA(a * a, FROM_BITS(0x3e3c84b6u /* 0.1841 */), a + FROM_BITS(0x3fd00000u /* 1.625 */));
+}
+FUNCTION float gelu_exponent(float a, float plus) {
   FLOAT s = a * a;  // exact
-  return s * FROM_BITS(0xbf38aa3bu /* -0.721347511 */);
+  return FMA(s, FROM_BITS(0xbf38aa3bu /* -0.721347511 */), plus);
 }
 FUNCTION float gelu_positive(float x) {
   UINT bits = BITS(x);
   return FROM_BITS(SELECT(bits > 0x80000000u, 0x80000000u, bits));
 }
 
-/// For a value of bf16: what rounds to the same bf16 as ls_gelu. With the limit 13.1875, as there, and the slope 0.36.
-/// Of five coefficients, those that leave the results of all values farthest from where they would round to another
-/// one.
-FUNCTION float gelu_to_bf16_by(float x, float inverse, float power) {
-  FLOAT h = gelu_magnitude(x, FROM_BITS(0x41530000u)) * inverse;
-  FLOAT p = FROM_BITS(0x3acbafbcu /* 0.00155400438 */);
-  p = FMA(p, h, FROM_BITS(0xbbcbcf9fu /* -0.00621981872 */));
-  p = FMA(p, h, FROM_BITS(0xbcde9551u /* -0.027170809 */));
-  p = FMA(p, h, FROM_BITS(0x3e602725u /* 0.218899325 */));
-  p = FMA(p, h, FROM_BITS(0xbf000004u /* -0.500000238 */));
+/// For a value of bf16 and `a`, its magnitude: what rounds to the same bf16 as ls_gelu, or, of what is infinite, no
+/// number. With the limit 13.1875, as there, of those, too. u, w and the four coefficients are those that leave the
+/// results of all values farthest from where they would round to another one. The power is 2^0.35022 times as large, so
+/// that of a small a h power is a: subnormal, which FMA may flush, just where a is.
+FUNCTION float gelu_to_bf16_by(float x, float a, float inverse_root, float power) {
+  FLOAT h = a * inverse_root;
+  FLOAT p = FROM_BITS(0x3c2f55deu /* 0.0107016247 */);
+  p = FMA(p, h, FROM_BITS(0xbdbb9680u /* -0.0915956497 */));
+  p = FMA(p, h, FROM_BITS(0x3e9ff764u /* 0.312434316 */));
+  p = FMA(p, h, FROM_BITS(0xbf000015u /* -0.500001252 */));
   return FMA(h * power, p, gelu_positive(x));
 }
 

@@ -11,12 +11,18 @@ inline constexpr const char* kHastyFunctions = R"(FUNCTION UINT is_wrong_bf16(fl
   float right = cast_bf16(x);
   float hasty = HASTY_BF16(x);
   float nearest = HASTY_NEAREST_BF16(x);
+  float loose = HASTY_LOOSE_BF16(x);
   UINT magnitude = BITS(x) & 0x7fffffffu;
-  if (magnitude > 0x77800100u) return SELECT((BITS(hasty) & BITS(nearest) & 0x7f800000u) == 0x7f800000u, 0u, 1u);
+  if (magnitude > 0x77800100u) {
+    UINT all = BITS(hasty) & BITS(nearest) & BITS(loose);
+    return SELECT((all & 0x7f800000u) == 0x7f800000u, 0u, 1u);
+  }
   if (magnitude >= 0x77800000u) return 0u;
   UINT wrong = SELECT(BITS(hasty) == BITS(right), 0u, 1u);
   bool small = (BITS(right) << 1) == 0u && (BITS(nearest) ^ BITS(right)) <= 0x00800000u;
   wrong = wrong + SELECT(BITS(nearest) == BITS(right) || small, 0u, 1u);
+  small = (BITS(right) << 1) == 0u && (BITS(loose) & 0x7fffffffu) <= 0x00800000u;
+  wrong = wrong + SELECT(BITS(loose) == BITS(right) || small, 0u, 1u);
   // Of what has just been rounded.
   float sum = hasty + FROM_BITS(BITS(x) & 0xff800000u);
   float product = FROM_BITS(BITS(hasty) & 0x3fffffffu) * FROM_BITS(0x3fc10000u);
@@ -24,7 +30,9 @@ inline constexpr const char* kHastyFunctions = R"(FUNCTION UINT is_wrong_bf16(fl
   return wrong + SELECT(BITS(HASTY_BF16(product)) == BITS(cast_bf16(product)), 0u, 1u);
 }
 FUNCTION UINT wrong_bf16(UINT from) {
-  UINT wrong = 0u;
+  float special = FROM_BITS(from << 16);
+  special = HASTY_GELU_TO_BF16(special);
+  UINT wrong = SELECT((from & 0x7f80u) != 0x7f80u || (BITS(special) & 0x7f800000u) == 0x7f800000u, 0u, 1u);
   for (UINT word = from; word < from + 16u; word++) {
     for (UINT part = 0u; part < 6u; part++) {
       UINT low = SELECT(part < 3u, part, part + 0x7ffcu);
@@ -77,7 +85,11 @@ inline constexpr const char* kEstimateFunctions = R"(FUNCTION UINT wrong_gelus_b
   UINT wrong = 0u;
   for (UINT word = from; word < from + 16u; word++) {
     float x = FROM_BITS(word << 16);
-    wrong = wrong + SELECT(ENCODE_BF16(GELU_TO_BF16(x)) == ENCODE_BF16(ls_gelu(operand_f32(x))), 0u, 1u);
+    UINT right = ENCODE_BF16(ls_gelu(operand_f32(x)));
+    wrong = wrong + SELECT(ENCODE_BF16(GELU_TO_BF16(x)) == right, 0u, 1u);
+    float hasty = HASTY_GELU_TO_BF16(x);
+    bool finite = (BITS(x) & 0x7f800000u) != 0x7f800000u;
+    wrong = wrong + SELECT(SELECT(finite, ENCODE_BF16(hasty) == right, hasty != hasty), 0u, 1u);
   }
   return wrong;
 }

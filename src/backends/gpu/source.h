@@ -15,8 +15,12 @@
 //   ANY_ROUND_BF16(x) ANY_ROUND_F16(x) ANY_DECODE_F16(word)  the same, but that it may be any NaN
 //   NEAREST_BF16(x)          and any number up to the smallest normal
 //   HASTY_BF16(x) HASTY_NEAREST_BF16(x)  ROUND_BF16 and NEAREST_BF16, or no number: of what is not below 2^112.
-//                            These and STORE4_ROUNDED(a, i, x) STORE8_ROUNDED(a, i, x), of float x[4] and x[8] that are
-//                            bf16, for Arithmetic::hasty_bf16: Vulkan alone
+//   HASTY_LOOSE_BF16(x)      HASTY_NEAREST_BF16, but of what is at most the smallest normal any number of at most that
+//                            magnitude; and of what is not below 2^112 infinite, or no number
+//   HASTY_GELU_TO_BF16(x)    GELU_TO_BF16, but no number of what is infinite
+//   LEAST_MAGNITUDE(least, x)  the smaller one of least and |x|; either, if x is no number. The words from HASTY_BF16
+//                            on, and STORE4_ROUNDED(a, i, x) STORE8_ROUNDED(a, i, x), of float x[4] and x[8] that are
+//                            bf16, are for Arithmetic::hasty_bf16: Vulkan alone
 //   MAGNITUDE(x)             |x| of a float that is not subnormal
 //   GELU_TO_BF16(x) GELU_TO_F16(x)  of a value of that format, what rounds to it as ls_gelu(x) does; x is a name
 //   LARGER(x, y) SMALLER(x, y)  larger(x, y) of floats of which no zero nor NaN has to keep its bits

@@ -13,15 +13,29 @@ namespace {
 #define MAGNITUDE(x) float_abs(x)
 #include "backends/gpu/estimates-inl.h"
 
+/// With FMA as NVIDIA's Vulkan has it.
+namespace flushing {
+float flushed(float x) {
+  return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0F, x) : x;
+}
+float flushing_fma(float x, float y, float z) {
+  return flushed(std::fma(flushed(x), flushed(y), flushed(z)));
+}
+#pragma push_macro("FMA")
+#undef FMA
+#define FMA(x, y, z) flushing_fma(x, y, z)
+#include "backends/gpu/estimates-inl.h"
+#pragma pop_macro("FMA")
+}  // namespace flushing
+
 constexpr std::uint32_t kWords = 0x10000U;
 // Relative errors, a little more than what PTX states of rcp.approx (2^-23) and ex2.approx (2^-22).
 const double kOfReciprocals = std::exp2(-22.25);
 const double kOfPowers = std::exp2(-21.25);
 
-/// `f` of x and of each pair of estimates.
-void with_estimates(float x, float limit, float slope, const auto& f) {
-  const double inverse = 1 / static_cast<double>(gelu_divisor(x, limit, slope));
-  const double power = std::exp2(static_cast<double>(gelu_exponent(x, limit)));
+/// `f` of each pair of estimates.
+void with_estimates(double inverse, float exponent, const auto& f) {
+  const double power = std::exp2(static_cast<double>(exponent));
   for (const double a : {-kOfReciprocals, 0.0, kOfReciprocals}) {
     for (const double b : {-kOfPowers, 0.0, kOfPowers}) {
       f(static_cast<float>(inverse * (1 + a)), static_cast<float>(power * (1 + b)));
@@ -32,8 +46,27 @@ void with_estimates(float x, float limit, float slope, const auto& f) {
 TEST(ExhaustiveEstimate, GeluOfBf16RoundsAsGelu) {
   for (std::uint32_t word = 0; word < kWords; ++word) {
     const float x = FROM_BITS(word << 16);
-    with_estimates(x, 13.1875F, 0.36F, [&](float inverse, float power) {
-      ASSERT_EQ(encode_bf16(gelu_to_bf16_by(x, inverse, power)), encode_bf16(ls_gelu(x))) << x;
+    const auto inverse_root = [](float a) { return 1 / std::sqrt(static_cast<double>(gelu_radicand(a))); };
+    const float a = gelu_magnitude(x, 13.1875F);
+    with_estimates(inverse_root(a), gelu_exponent(a, 0.35022F), [&](float inverse, float power) {
+      ASSERT_EQ(encode_bf16(gelu_to_bf16_by(x, a, inverse, power)), encode_bf16(ls_gelu(x))) << x;
+    });
+    with_estimates(inverse_root(a), gelu_exponent(a, 0.35022F), [&](float inverse, float power) {
+      ASSERT_EQ(encode_bf16(flushing::gelu_to_bf16_by(x, a, inverse, power)), encode_bf16(ls_gelu(operand_f32(x))))
+          << x;
+    });
+    // In haste: without the limit.
+    const float whole = float_abs(x);
+    with_estimates(inverse_root(whole), gelu_exponent(whole, 0.35022F), [&](float inverse, float power) {
+      const float result = gelu_to_bf16_by(x, whole, inverse, power);
+      const float other = flushing::gelu_to_bf16_by(x, whole, inverse, flushing::flushed(power));
+      ASSERT_EQ(std::isnan(result), std::isnan(other)) << x;
+      if (std::isfinite(x)) {
+        ASSERT_EQ(encode_bf16(other), encode_bf16(ls_gelu(operand_f32(x)))) << x;
+        ASSERT_EQ(encode_bf16(result), encode_bf16(ls_gelu(x))) << x;
+      } else {
+        ASSERT_TRUE(std::isnan(result)) << x;
+      }
     });
   }
 }
@@ -41,7 +74,8 @@ TEST(ExhaustiveEstimate, GeluOfBf16RoundsAsGelu) {
 TEST(ExhaustiveEstimate, GeluOfF16RoundsAsGelu) {
   for (std::uint32_t word = 0; word < kWords; ++word) {
     const float x = decode_f16(word);
-    with_estimates(x, 5.5F, 0.25F, [&](float inverse, float power) {
+    const float exponent = gelu_exponent(gelu_magnitude(x, 5.5F), 0);
+    with_estimates(1 / static_cast<double>(gelu_divisor(x, 5.5F, 0.25F)), exponent, [&](float inverse, float power) {
       ASSERT_EQ(encode_f16(gelu_to_f16_by(x, inverse, power)), encode_f16(ls_gelu(x))) << x;
     });
   }
@@ -73,12 +107,31 @@ TEST(ExhaustiveEstimate, ProductsRoundToBf16) {
     const float x = FROM_BITS(static_cast<std::uint32_t>(bits));
     const float far = x * 65536.0F;
     const float rounded = far - (far - x);
+    const float loose = std::fma(x, 65536.0F, std::fma(x, -65535.0F, 0.0F));
     if (x < 0x1p111F) {
       const std::uint32_t right = (BITS(x) + 0x7fffU + (BITS(x) >> 16 & 1U)) & 0xffff0000U;
       ASSERT_EQ(BITS(rounded), right) << x;
+      ASSERT_EQ(BITS(loose), right) << x;
     } else if (x >= 0x1.0002p112F) {
       ASSERT_FALSE(std::isfinite(rounded)) << x;
+      ASSERT_FALSE(std::isfinite(loose)) << x;
     }
+  }
+}
+
+TEST(ExhaustiveEstimate, SharesAreQuotients) {
+  std::uint32_t state = 1;
+  for (int i = 0; i < 1'000'000; ++i) {
+    state = state * 1664525U + 1013904223U;
+    // From 2^-95 to 2^32, divided by what is from 1 to 2^12; 0 and what is no number here and there.
+    const float x = i % 1000 == 0 ? 0.0F : i % 1000 == 1 ? std::nanf("") : FROM_BITS((state >> 2) + 0x10000000U);
+    const float d = FROM_BITS(0x3f800000U + (state * 7U >> 5) % 0x06000000U);
+    FLOAT right = 0;
+    FLOAT share = 0;
+    const bool holds = quick_quotient(x, d, 1.0F / d, right);
+    ASSERT_EQ(quick_share(x, -d, 1.0F / d, share), holds) << x << " / " << d;
+    if (!holds) continue;
+    ASSERT_EQ(BITS(share), BITS(right)) << x << " / " << d;
   }
 }
 

@@ -114,6 +114,7 @@ TEST(Probe, TakesQuickFormsOnlyWhereTheyAreRight) {
   EXPECT_FALSE(found("word = (word + 0x7fffu + ((word >> 16) & 1u))", "word = (word + 0x8000u)").quick_floats);
   EXPECT_TRUE(found("", "").near_estimates);
   EXPECT_FALSE(found("return inversesqrt(x * x);", "return inversesqrt(x * x) * 1.001;").near_estimates);
+  EXPECT_FALSE(found("near_gelu_to_bf16(x, MAGNITUDE(x))", "GELU_TO_BF16(x)").near_estimates) << "takes infinity";
   // Without the language's conversions of f16 there are sums.
   const Arithmetic halves = found("vec2(x, 0.0)", "vec2(uintBitsToFloat(floatBitsToUint(x) & ~0x1fffu), 0.0)");
   EXPECT_TRUE(halves.quick_floats);
@@ -128,6 +129,9 @@ TEST(Probe, TakesQuickFormsOnlyWhereTheyAreRight) {
   EXPECT_FALSE(found("float far = x * 65536.0;", "float far = x * 32768.0;").hasty_bf16);
   EXPECT_FALSE(found("return far - (far - x);", "return far + (x - far);").hasty_bf16) << "loses the sign of zeros";
   EXPECT_FALSE(found("return far - (far - x);", "return nearest_value(x);").hasty_bf16) << "takes what is too large";
+  EXPECT_FALSE(found("fma(x, -65535.0, 0.0)", "fma(x, -65534.0, 0.0)").hasty_bf16);
+  EXPECT_FALSE(found("fma(x, 65536.0, fma(x, -65535.0, 0.0))", "nearest_value(x)").hasty_bf16);
+  EXPECT_FALSE(found("abs(x) < uintBitsToFloat(0x7f800000u) ?", "true ?").hasty_bf16) << "takes infinity";
 }
 
 // Numbers from 2^112 on, infinities and NaN, in single elements of groups that are rounded in haste; zeros' signs.
@@ -137,29 +141,44 @@ TEST(Probe, RoundingsInHasteAreTheReferences) {
   auto backend = std::make_unique<GpuBackend>(device, open_vulkan(0), "");
   ASSERT_TRUE(backend->arithmetic().hasty_bf16);
   register_backend(std::move(backend));
+  const Device without_estimates{DeviceKind::vulkan, 924};
+  auto driver = std::make_unique<ChangedDriver>(open_vulkan(0), "return inversesqrt(x * x);", "return 0.0;");
+  auto other = std::make_unique<GpuBackend>(without_estimates, std::move(driver), "");
+  ASSERT_TRUE(other->arithmetic().hasty_bf16 && !other->arithmetic().near_estimates);
+  register_backend(std::move(other));
   const auto computed = [](Device where) {
     constexpr std::int64_t kRows = 64, kColumns = 1024;
     std::vector<std::int16_t> words(kRows * kColumns);
-    // Ordinary numbers, and in some rows a word of all 65,536 here and there; some rows are zeros.
+    // Ordinary numbers, and in some rows a word of all 65,536 here and there; some rows are zeros, some small.
     for (std::size_t i = 0; i < words.size(); ++i) {
       const std::size_t row = i / kColumns;
       const std::size_t ordinary = 0x3f00 + (i * 37 % 256) + (i % 3 == 0 ? 0x8000 : 0);
       const bool any = row % 2 == 1 && i % (row + 2) == 0;
-      words[i] = static_cast<std::int16_t>(row % 16 == 4 ? 0x8000 : any ? i * 40503 : ordinary);
+      const std::size_t small = (i * 40503 >> 3) & (row % 8 == 3 ? 0x92ff : 0x81ff);
+      const bool is_small = row == 12 || row == 20 || row == 43 || row == 51;
+      words[i] = static_cast<std::int16_t>(is_small ? small : row % 16 == 4 ? 0x8000 : any ? i * 40503 : ordinary);
     }
     const Tensor x = Tensor::from(words, {kRows, kColumns}, where).bitcast(DType::bf16);
     const std::vector<std::int16_t> first(words.begin(), words.begin() + kColumns);
     const Tensor b = Tensor::from(first, {kColumns}, where).bitcast(DType::bf16);
+    const std::vector<std::int16_t> tiny(words.begin() + 12 * kColumns, words.begin() + 13 * kColumns);
+    const Tensor t = Tensor::from(tiny, {kColumns}, where).bitcast(DType::bf16);
     const Tensor r = fliplr(flipud(x));
     const Tensor chain = gelu(x + b) + r;
     return std::vector{(gelu(x + b) * r).hash(),
                        chain.hash(),
                        layer_norm(chain, {kColumns}, b, b).hash(),
+                       layer_norm(gelu(x + t) + r, {kColumns}, b, t).hash(),
+                       layer_norm(gelu(x) + r, {kColumns}, t, t).hash(),
+                       sum(gelu(x + t) + r, {1}).hash(),
+                       (gelu(x * r + t) + t).hash(),
                        softmax(x, -1).hash(),
                        softmax(x.reshape({kRows * 16, 64}), -1).hash(),
                        ((x * 3.0 + r) * r + b).hash()};
   };
-  EXPECT_EQ(computed(device), computed(Device::parse("ref")));
+  const std::vector<std::uint64_t> expected = computed(Device::parse("ref"));
+  EXPECT_EQ(computed(device), expected);
+  EXPECT_EQ(computed(without_estimates), expected);
 }
 
 /// Compares what computes with every half on `device` with the reference.

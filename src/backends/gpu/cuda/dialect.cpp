@@ -183,13 +183,18 @@ FUNCTION UINT half_pair(float low, float high) {
 #define nearest_pair(low, high) (ENCODE_BF16(low) | (ENCODE_BF16(high) << 16))
 #define nearest_half_pair(low, high) (ENCODE_F16(low) | (ENCODE_F16(high) << 16))
 #endif
-// ex2.approx and rcp.approx: relative errors of at most 2^-22 and 2^-23 (PTX ISA).
+// ex2.approx, rcp.approx and rsqrt.approx: relative errors of at most 2^-22, 2^-23 and 2^-22.9 (PTX ISA).
 #define MAGNITUDE(x) fabsf(x)
-#define GELU_TO_BF16(x) gelu_to_bf16_by(x, near_reciprocal(gelu_divisor(x, 13.1875f, 0.36f)), near_power(gelu_exponent(x, 13.1875f)))
-#define GELU_TO_F16(x) gelu_to_f16_by(x, near_reciprocal(gelu_divisor(x, 5.5f, 0.25f)), near_power(gelu_exponent(x, 5.5f)))
+#define GELU_TO_BF16(x) gelu_to_bf16_by(x, gelu_magnitude(x, 13.1875f), near_inverse_root(gelu_radicand(gelu_magnitude(x, 13.1875f))), near_power(gelu_exponent(gelu_magnitude(x, 13.1875f), 0.35022f)))
+#define GELU_TO_F16(x) gelu_to_f16_by(x, near_reciprocal(gelu_divisor(x, 5.5f, 0.25f)), near_power(gelu_exponent(gelu_magnitude(x, 5.5f), 0.0f)))
 FUNCTION float near_reciprocal(float x) {
   float result;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+FUNCTION float near_inverse_root(float x) {
+  float result;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
 FUNCTION float near_power(float x) {

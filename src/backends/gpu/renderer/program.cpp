@@ -64,7 +64,18 @@ const char* cast_name(DType dtype) {
 }  // namespace
 
 ProgramWriter::ProgramWriter(const Program& program, const Space& space, Words& words)
-    : program_(program), space_(space), words_(words), roundings_(program) {}
+    : program_(program), space_(space), words_(words), roundings_(program), users_(program.code.size(), kNobody) {
+  const auto take = [&](int value, int user) {
+    if (value < 0) return;
+    int& of = users_[static_cast<std::size_t>(value)];
+    of = of == kNobody ? user : kMany;
+  };
+  for (std::size_t i = 0; i < program.code.size(); ++i) {
+    const Instruction& step = program.code[i];
+    for (const int operand : {step.a, step.b, step.c}) take(operand, static_cast<int>(i));
+  }
+  for (const Output& output : program.outputs) take(output.value, kMany);
+}
 
 void ProgramWriter::declare_buffers(Lines& lines) {
   std::set<int> slots;
@@ -246,7 +257,9 @@ std::string ProgramWriter::elementwise(const Instruction& step, int i) {
   }
   if (step.op == Op::gelu_erf && type == ComputeType::f32) {
     const auto at = static_cast<std::size_t>(i);
-    if (roundings_.only_to_bf16[at] && holds(DType::bf16, step.a)) return fmt::format("GELU_TO_BF16({})", name(step.a));
+    if (roundings_.only_to_bf16[at] && holds(DType::bf16, step.a)) {
+      return fmt::format("{}GELU_TO_BF16({})", haste_ == Haste::hasty ? "HASTY_" : "", name(step.a));
+    }
     if (roundings_.only_to_f16[at] && holds(DType::f16, step.a)) return fmt::format("GELU_TO_F16({})", name(step.a));
   }
   const Rounding rounding = shortcuts_.not_tiny.contains(i) || late_.contains(i) ? Rounding::none : rounding_of(i);
@@ -332,15 +345,24 @@ void ProgramWriter::emit(Lines& lines, int i, const std::string& part) {
     case Kind::elementwise:
       if (divides_by_inverse(i)) return quotient(lines, step, i);
       define(elementwise(step, i));
+      if (haste_ == Haste::hasty) {
+        const int user = users_[static_cast<std::size_t>(i)];
+        if (sure_.contains(user)) return;
+        const auto sure = sure_.find(i);
+        if (sure != sure_.end() && sure->second >= 0)
+          lines.add("least = LEAST_MAGNITUDE(least, {});", name(sure->second));
+      }
       if (is_late(i)) declare_factor(lines, i, i, "0x00800000u");
       return;
     case Kind::cast:
       if (compute_type(step.from) == ComputeType::f32 && type_of(step.a) == ComputeType::f32) {
         if (step.dtype == DType::f32) return define(fmt::format("{}({})", canonical_macro(rounding), name(step.a)));
         if (haste_ == Haste::hasty && rounds_in_haste(i)) {
+          const bool loose = loose_.contains(i);
           const bool nearest = rounding == Rounding::to_16_bits || late_.contains(i);
-          define(fmt::format("{}({})", nearest ? "HASTY_NEAREST_BF16" : "HASTY_BF16", name(step.a)));
-          if (late_.contains(i)) declare_factor(lines, i, step.a, "0x00808000u");
+          const char* macro = loose ? "HASTY_LOOSE_BF16" : nearest ? "HASTY_NEAREST_BF16" : "HASTY_BF16";
+          define(fmt::format("{}({})", macro, name(step.a)));
+          if (late_.contains(i) && !loose) declare_factor(lines, i, step.a, "0x00808000u");
           if (is_watched(i)) watch(lines, name(i));
           return;
         }
@@ -381,6 +403,7 @@ void ProgramWriter::store(Lines& lines, int output, const std::string& part) {
   if (vector_outputs_.contains(output) && rounds_at_store(output)) {
     if (rounded_.contains(output)) {
       lines.add("out{}_words[q] = {};", output, hasty_output(output));
+      if (is_sure_output(output)) lines.add("least = LEAST_MAGNITUDE(least, out{}_words[q]);", output);
       const bool watches = haste_ == Haste::hasty && !is_share_of_row(out.value);
       if (watches && watched_.empty() && watched_left_ == 1) {
         --watched_left_;

@@ -130,6 +130,8 @@ class ProgramWriter {
   void begin_haste(const std::set<int>& instructions, const std::set<int>& outputs);
   bool rounds_in_haste(int i) const;  ///< a cast
   bool is_watched(int i) const;
+  void find_sure(const std::set<int>& instructions, const std::set<int>& outputs);
+  bool is_sure_output(int output) const;
   bool is_late(int i) const;  ///< elementwise
   void declare_factor(Lines& lines, int i, int of, const char* least);
   std::string hasty_output(int output) const;
@@ -151,6 +153,9 @@ class ProgramWriter {
   std::set<int> inverses_;  ///< row values whose inverse is declared
   std::set<int> late_;      ///< what sums flush (flush_in_sums)
   std::set<int> factors_;   ///< those of them whose factor is declared
+  std::set<int> shares_;    ///< quotients of exponentials by row values whose negative is declared
+  static constexpr int kNobody = -2, kMany = -1;
+  std::vector<int> users_;  ///< of each value the instruction that takes it, kNobody, or kMany, outputs among them
   /// Quotients by way of inverses: each doubtful one is computed in full, it sets `doubtful`, or all are in full.
   enum class Quotients { each, quick, full };
   Quotients quotients_ = Quotients::each;
@@ -161,6 +166,8 @@ class ProgramWriter {
   int watched_left_ = 0;   ///< of an element's roundings that `doubt` is to be told of
   std::string watched_;    ///< one of them, which it waits to be told of with the next one
   std::set<int> rounded_;  ///< outputs of the group whose words are floats that are bf16
+  std::map<int, int> sure_;  ///< sums that flush nothing, and the operand that is watched; -1: the result is
+  std::set<int> loose_;      ///< roundings that need no care of what is small
   bool batched_ = false;
   int width_ = 1;
   std::set<int> vector_inputs_;

@@ -22,6 +22,9 @@ void ProgramWriter::declare_inverses(Lines& lines, const std::set<int>& instruct
     const Instruction& step = program_.code[static_cast<std::size_t>(i)];
     if (step.kind != Kind::elementwise || step.op != Op::div || step.type != ComputeType::f32) continue;
     if (!type_and_extent(step.a, Extent::vector) || !type_and_extent(step.b, Extent::row)) continue;
+    const Instruction& x = program_.code[static_cast<std::size_t>(step.a)];
+    if (x.kind == Kind::elementwise && x.op == Op::exp && shares_.insert(i).second)
+      lines.add("float minus{}_{} = -{};", step.b, i, name(step.b));
     if (!inverses_.insert(step.b).second) continue;
     if (known_.insert("quotient").second) {
       functions_ +=
@@ -60,29 +63,37 @@ void ProgramWriter::write_group(Lines& lines, const std::set<int>& instructions,
   if (divides) quotients_ = Quotients::quick;
   if (hastens) begin_haste(instructions, outputs);
   const bool watches = watched_left_ > 0;
-  if (watches) lines.add("float doubt = 0.0f;");
+  if (watches) lines.add("float doubt = 0.0f, doubted = 0.0f;");
+  if (!sure_.empty()) lines.add("float least = 1.0f;");
   elements();
-  // Infinite, or no number.
-  lines.open("if (doubtful{}) {{", watches ? " || (BITS(doubt) & 0x7f800000u) == 0x7f800000u" : "");
+  // Infinite, or no number; below 2^-90.
+  lines.open("if (doubtful{}{}) {{", watches ? " || (BITS(doubt) & 0x7f800000u) == 0x7f800000u" : "",
+             sure_.empty() ? "" : " || !(least >= FROM_BITS(0x12800000u))");
   if (divides) quotients_ = Quotients::full;
   if (hastens) haste_ = Haste::careful;
   elements();
   lines.close();
   quotients_ = Quotients::each;
   haste_ = Haste::none;
+  sure_.clear();
+  loose_.clear();
 }
 
 void ProgramWriter::quotient(Lines& lines, const Instruction& step, int i) const {
+  const std::string exact =
+      shares_.contains(i)
+          ? fmt::format("quick_share({}, minus{}_{}, inverse{}, {})", name(step.a), step.b, i, step.b, name(i))
+          : fmt::format("quick_quotient({}, {}, inverse{}, {})", name(step.a), name(step.b), step.b, name(i));
   if (shortcuts_.shares.contains(i)) {
     lines.add("float {};", name(i));
-    return lines.add("quick_quotient({}, {}, inverse{}, {});", name(step.a), name(step.b), step.b, name(i));
+    return lines.add("{};", exact);
   }
   const std::string full = fmt::format("full_quotient({}, {})", name(step.a), name(step.b));
   if (quotients_ == Quotients::full) return lines.add("float {} = {};", name(i), full);
   const std::string quick =
       roundings_.only_to_bf16[static_cast<std::size_t>(i)]
           ? fmt::format("quick_quotient_to_bf16({}, inverse{}, {})", name(step.a), step.b, name(i))
-          : fmt::format("quick_quotient({}, {}, inverse{}, {})", name(step.a), name(step.b), step.b, name(i));
+          : exact;
   lines.add("float {};", name(i));
   lines.add("if (!{}) {};", quick, quotients_ == Quotients::quick ? "doubtful = true" : name(i) + " = " + full);
 }

@@ -112,9 +112,10 @@ void combine_lanes(Lines& lines, const std::vector<Reduction>& reductions, const
 
 /// Combines `lanes` (a power of two) sums of each team, of which every thread holds `width` neighbours in r<number>[q],
 /// or one in r<number> if width is 1. All threads get the result, in r<number>_sum.
-/// `near_others`: threads read each other's values by NEAR_OTHER.
+/// `near_others`: threads read each other's values by NEAR_OTHER. `for_few`: only the first 32 threads
+/// get it, in a block that stays open.
 void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int lanes, int width, int team_threads,
-                  bool near_others);
+                  bool near_others, bool for_few = false);
 /// The same of 64 lanes of which each 32 threads hold two neighbours, in r<number>[q]: by NEAR_OTHER alone.
 void combine_near_lanes(Lines& lines, const std::vector<Reduction>& reductions);
 /// The same for float extrema of start_quick, in r<number>.

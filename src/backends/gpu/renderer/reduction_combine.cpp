@@ -106,7 +106,7 @@ void combine_few_threads(Lines& lines, const std::vector<Reduction>& reductions,
 }  // namespace
 
 void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int lanes, int width, int team_threads,
-                  bool near_others) {
+                  bool near_others, bool for_few) {
   if (reductions.empty()) return;
   if (width >= team_threads) return combine_few_threads(lines, reductions, width, team_threads);
   const char* const all = barrier_of(team_threads);
@@ -151,8 +151,9 @@ void combine_sums(Lines& lines, const std::vector<Reduction>& reductions, int la
       }
     }
     if (count < team_threads) lines.close();
-    lines.add("{}", count > 4 ? "NEAR_BARRIER();" : all);
+    lines.add("{}", count > 4 || for_few ? "NEAR_BARRIER();" : all);
   }
+  if (for_few) lines.open("if (lane < {}) {{", kNear);
   for (const Reduction& reduction : reductions) {
     const int n = reduction.number();
     const std::string one = fmt::format("shared{}[{}]", n, first);

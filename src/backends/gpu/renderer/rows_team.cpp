@@ -57,8 +57,8 @@ Launch TeamKernel::render() {
   writer_.declare_buffers(lines_);
   const char* index = space_.wide ? "LONG" : "int";
   const int teams = limits_.threads / team_;
-  lines_.add("int lane = int(THREAD) & {};", team_ - 1);
-  lines_.add("int team = int(THREAD) / {};", team_);
+  lines_.add("int lane = int(THREAD){};", teams > 1 ? fmt::format(" & {}", team_ - 1) : "");
+  lines_.add("int team = {};", teams > 1 ? fmt::format("int(THREAD) / {}", team_) : "0");
   lines_.add("{} length = {};", index, words_.index(space_.length, space_.wide));
   lines_.add("{} rows = {};", index, words_.index(space_.row_count, space_.wide));
   lines_.open("for ({0} first_row = {0}(GROUP) * {1}; first_row < rows; first_row += {0}(GROUPS) * {1}) {{", index,
@@ -263,9 +263,7 @@ void TeamKernel::write_vectors(int phase, const std::vector<Reduction>& reductio
 
 void TeamKernel::write_phase(int phase) {
   for (int i = 0; i < size(); ++i) {
-    if (is_row(i) && code(i).kind != Kind::reduce && phases_[static_cast<std::size_t>(i)] == phase) {
-      writer_.emit(lines_, i, "r");
-    }
+    if (is_row_of(i, phase) && !handed_out_.contains(i)) writer_.emit(lines_, i, "r");
   }
   const std::vector<Reduction> reductions = reductions_of(phase);
   const std::set<int>& computed = computed_[static_cast<std::size_t>(phase)];
@@ -347,10 +345,50 @@ void TeamKernel::write_phase(int phase) {
     if (is_by_words(reduction)) take_words(reduction);
   }
   find_zeros(reductions);
-  combine(reductions, phase);
+  const std::set<int> rows = rows_of_few(phase, reductions);
+  combine(reductions, phase, !rows.empty());
   for (const Reduction& reduction : reductions) {
-    reduction.finish(lines_, width_ > 1 && reduction.is_ordered() ? "_sum" : "", "length == 0");
+    reduction.finish(lines_, width_ > 1 && reduction.is_ordered() ? "_sum" : "", full_ ? "false" : "length == 0");
   }
+  if (!rows.empty()) hand_out(reductions[0].number(), rows);
+}
+
+std::set<int> TeamKernel::rows_of_few(int phase, const std::vector<Reduction>& reductions) const {
+  std::set<int> rows;
+  if (!by_steps_ || team_ <= kNear || has_near_others() || reductions.size() != 1) return rows;
+  if (!reductions[0].is_ordered() || reductions[0].operand_type() != ComputeType::f32) return rows;
+  bool is_long = false;
+  for (int i = 0; i < size(); ++i) {
+    if (!is_row_of(i, phase + 1)) continue;
+    if (code(i).type != ComputeType::f32) return {};
+    rows.insert(i);
+    is_long = is_long || (code(i).kind == Kind::elementwise &&
+                          (code(i).op == Op::div || code(i).op == Op::sqrt || code(i).op == Op::rsqrt));
+  }
+  return is_long && rows.size() < kLanes - 4 ? rows : std::set<int>();
+}
+
+void TeamKernel::hand_out(int reduction, const std::set<int>& rows) {
+  for (const int i : rows) writer_.emit(lines_, i, "r");
+  std::set<int> taken;
+  const auto take = [&](int value, bool elsewhere) {
+    if (elsewhere && (value == reduction || rows.contains(value))) taken.insert(value);
+  };
+  for (int i = 0; i < size(); ++i) {
+    for (const int operand : {code(i).a, code(i).b, code(i).c}) take(operand, !rows.contains(i));
+  }
+  for (const Output& output : program_.outputs) take(output.value, true);
+  // The first four places are still read.
+  const auto place = [&](std::size_t at) { return fmt::format("shared{}[team * {} + {}]", reduction, kLanes, 4 + at); };
+  lines_.open("if (lane == 0) {{");
+  std::size_t at = 0;
+  for (const int i : taken) lines_.add("{} = {};", place(at++), ProgramWriter::name(i));
+  lines_.close();
+  lines_.close();
+  lines_.add("BARRIER();");
+  at = 0;
+  for (const int i : taken) lines_.add("float {} = {};", ProgramWriter::name(i), place(at++));
+  handed_out_.insert(rows.begin(), rows.end());
 }
 
 // What phases behind sums read, such as weights, is on its way with what is summed.
@@ -461,7 +499,7 @@ void TeamKernel::write_held(int i, const std::function<void(const std::string& v
   lines_.close();
 }
 
-void TeamKernel::combine(const std::vector<Reduction>& reductions, int phase) {
+void TeamKernel::combine(const std::vector<Reduction>& reductions, int phase, bool for_few) {
   std::vector<Reduction> ordered;
   std::vector<Reduction> quick;
   std::vector<Reduction> others;
@@ -485,7 +523,8 @@ void TeamKernel::combine(const std::vector<Reduction>& reductions, int phase) {
   if (handed_) {
     combine_near_lanes(lines_, ordered);
   } else if (width_ > 1) {
-    combine_sums(lines_, ordered, staged_ ? kLanes : team_ * width_, staged_ ? 1 : width_, team_, has_near_others());
+    combine_sums(lines_, ordered, staged_ ? kLanes : team_ * width_, staged_ ? 1 : width_, team_, has_near_others(),
+                 for_few);
   } else {
     combine_lanes(lines_, ordered, "", std::min(kLanes, team_), team_);
   }

@@ -53,6 +53,9 @@ class TeamKernel {
   const Instruction& code(int i) const { return program_.code[static_cast<std::size_t>(i)]; }
   int size() const { return static_cast<int>(program_.code.size()); }
   bool is_row(int i) const { return code(i).extent == Extent::row; }
+  bool is_row_of(int i, int phase) const {
+    return is_row(i) && code(i).kind != Kind::reduce && phases_[static_cast<std::size_t>(i)] == phase;
+  }
   bool loads_input(int i) const { return code(i).kind == Kind::load || code(i).kind == Kind::load_bits; }
   /// Whether value i is loaded from the same place in every row: it is near, and not held across phases.
   bool is_of_columns(int i) const;
@@ -211,8 +214,14 @@ class TeamKernel {
   // Where this thread's first zero is, if its best value is one: looked for only then, among values that are held.
   void find_zeros(const std::vector<Reduction>& reductions);
 
-  // Makes of every thread's part the row's result, which all threads get.
-  void combine(const std::vector<Reduction>& reductions, int phase);
+  // Makes of every thread's part the row's result, which all threads get, or the first kNear alone,
+  // in a block that stays open.
+  void combine(const std::vector<Reduction>& reductions, int phase, bool for_few);
+
+  // The row values of the phase behind this one where they take long and the first kNear threads alone compute them,
+  // with the reduction that they need; else none. Then those hand out what others take.
+  std::set<int> rows_of_few(int phase, const std::vector<Reduction>& reductions) const;
+  void hand_out(int reduction, const std::set<int>& rows);
 
   void write_row_outputs();
 
@@ -230,6 +239,7 @@ class TeamKernel {
   std::set<int> held_;                   ///< of those, what later phases take from registers
   std::map<int, int> staged_at_;         ///< of those, what later phases take from there: the number of the stage
   std::set<int> declared_;
+  std::set<int> handed_out_;      ///< row values that the first threads have computed for all
   int team_ = kLanes;             ///< threads of a row
   int width_ = 1;                 ///< neighbours that a thread computes together
   int sets_ = 1;                  ///< such groups per thread that are lanes of their own

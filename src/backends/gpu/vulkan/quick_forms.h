@@ -51,12 +51,22 @@ float quick_smaller(float x, float y) {
 // GPUs start half as many of; and signs before operands of those are instructions of their own.)
 inline constexpr const char* kHastyFloats = R"(#define HASTY_BF16(x) hasty_value(flushed(x, 0x00808000u))
 #define HASTY_NEAREST_BF16(x) hasty_value(x)
-#define JOINED_UPPER(floats2, j) ((floatBitsToUint(floats2[j]) >> 16) | (floatBitsToUint(floats2[j + 1]) & 0xffff0000u))
+#define HASTY_LOOSE_BF16(x) loose_value(x)
+#define LEAST_MAGNITUDE(least, x) min(least, abs(x))
+#ifndef HASTY_GELU_TO_BF16
+#define HASTY_GELU_TO_BF16(x) (abs(x) < uintBitsToFloat(0x7f800000u) ? ls_gelu_to_bf16(x) : uintBitsToFloat(0x7fc00000u))
+#endif
+#define JOINED_UPPER(floats2, j) ((floatBitsToUint(floats2[j]) >> 16) + floatBitsToUint(floats2[j + 1]))
 #define STORE4_ROUNDED(a, i, floats4) Words2((a) + (uint64_t(int64_t(i)) << 1)).at = uvec2(JOINED_UPPER(floats4, 0), JOINED_UPPER(floats4, 2));
 #define STORE8_ROUNDED(a, i, floats8) Words4((a) + (uint64_t(int64_t(i)) << 1)).at = uvec4(JOINED_UPPER(floats8, 0), JOINED_UPPER(floats8, 2), JOINED_UPPER(floats8, 4), JOINED_UPPER(floats8, 6));
 float hasty_value(float x) {
   float far = x * 65536.0;
   return far - (far - x);
+}
+// The same in two: of -0 this makes 0, and from 2^112 on a number is infinite. The first one flushes as the second does,
+// which a product would not.
+float loose_value(float x) {
+  return fma(x, 65536.0, fma(x, -65535.0, 0.0));
 }
 )";
 
@@ -158,8 +168,10 @@ inline constexpr const char* kPlainHalfPairs =
 // A quotient by the language's operator is exact where it is asked to be, and slow.
 inline constexpr const char* kEstimatedGelus =
     R"(#define MAGNITUDE(x) abs(x)
-#define GELU_TO_BF16(x) gelu_to_bf16_by(x, near_reciprocal(gelu_divisor(x, 13.1875f, 0.36f)), exp2(gelu_exponent(x, 13.1875f)))
-#define GELU_TO_F16(x) gelu_to_f16_by(x, near_reciprocal(gelu_divisor(x, 5.5f, 0.25f)), exp2(gelu_exponent(x, 5.5f)))
+#define GELU_TO_BF16(x) near_gelu_to_bf16(x, gelu_magnitude(x, 13.1875f))
+#define HASTY_GELU_TO_BF16(x) near_gelu_to_bf16(x, MAGNITUDE(x))
+#define near_gelu_to_bf16(x, a) gelu_to_bf16_by(x, a, inversesqrt(gelu_radicand(a)), exp2(gelu_exponent(a, 0.35022f)))
+#define GELU_TO_F16(x) gelu_to_f16_by(x, near_reciprocal(gelu_divisor(x, 5.5f, 0.25f)), exp2(gelu_exponent(gelu_magnitude(x, 5.5f), 0.0f)))
 float near_reciprocal(float x) {
   return inversesqrt(x * x);
 }
