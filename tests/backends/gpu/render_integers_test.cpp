@@ -208,6 +208,14 @@ TEST(GpuRender, CodesOfManyRowsAreMultipliedByWarpgroupsWhereTheDeviceHasThem) {
   EXPECT_FALSE(launch_of(32, 4096, 4096, Encoding::q4_0).text.warpgroup_bytes);
   EXPECT_FALSE(launch_of(64, 1024, 4096, Encoding::q4_0).text.warpgroup_bytes);
   EXPECT_FALSE(launch_of(64, 4096, 288, Encoding::q4_0).text.warpgroup_bytes);
+  // With a share of the units, beside products of the same rows: 64 tiles for 88 units, in one round.
+  limits.units = 88;
+  const Launch shared = launch_of(64, 4096, 4096, Encoding::q4_k);
+  EXPECT_TRUE(shared.text.warpgroup_halves);
+  EXPECT_EQ(shared.groups, 64U);
+  if (nvrtc_is_tried()) {
+    EXPECT_FALSE(nvrtc().compile(cuda_source(shared.text), "sm_90a").empty());
+  }
   limits.integer_tiles = false;
   EXPECT_FALSE(launch_of(64, 4096, 4096, Encoding::q4_0).text.warpgroup_bytes);
 }

@@ -53,11 +53,12 @@ FUNCTION void stay(UINT (&x)[N]) {
 #define PRODUCTS_BEGUN() asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
 #define PRODUCTS_MADE() asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory")
 
-template <int COLUMN_GROUPS, int SLOTS, int PIECE_BYTES, int STRIDE, int ROW_BYTES>
-struct WarpgroupHalves : WarpgroupBytes<64, COLUMN_GROUPS, 1, SLOTS, PIECE_BYTES, STRIDE, true, true, false, ROW_BYTES> {
+template <int COLUMN_GROUPS, int PARTS, int SLOTS, int PIECE_BYTES, int STRIDE, int ROW_BYTES>
+struct WarpgroupHalves : WarpgroupBytes<64, COLUMN_GROUPS, PARTS, SLOTS, PIECE_BYTES, STRIDE, true, true, false, ROW_BYTES> {
   static constexpr int kScalesAt = 64 * 512;  // of a piece's rows, behind their codes
   static constexpr int kMarksAt = kScalesAt + 64 * 128;
-  using Bytes = WarpgroupBytes<64, COLUMN_GROUPS, 1, SLOTS, PIECE_BYTES, STRIDE, true, true, false, ROW_BYTES>;
+  using Bytes = WarpgroupBytes<64, COLUMN_GROUPS, PARTS, SLOTS, PIECE_BYTES, STRIDE, true, true, false, ROW_BYTES>;
+  static constexpr bool kInRegisters = COLUMN_GROUPS == 2;  // totals
   float whole[32] = {};  // totals, where there are registers
 
   // What a thread knows of its two columns.
@@ -206,12 +207,12 @@ struct WarpgroupHalves : WarpgroupBytes<64, COLUMN_GROUPS, 1, SLOTS, PIECE_BYTES
     }
     __syncwarp();
     if (lane == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(this->empty + 8 * this->slot) : "memory");
-    this->advance(1);
+    this->advance(PARTS);
   }
 
   // Totals of two warpgroups are in registers, until they are written. No partial sum is -0.
   __device__ __forceinline__ void add(const float (&partial)[32], int group, bool first, bool last) {
-    if (COLUMN_GROUPS > 2) return Bytes::add(partial, group, first);
+    if (!kInRegisters) return Bytes::add(partial, group, first);
     UNROLL
     for (int i = 0; i < 32; i++) whole[i] += partial[i];
     if (!last) return;
@@ -222,7 +223,7 @@ struct WarpgroupHalves : WarpgroupBytes<64, COLUMN_GROUPS, 1, SLOTS, PIECE_BYTES
     for (int i = 0; i < 32; i++) whole[i] = 0.0f;
   }
   __device__ __forceinline__ void take_totals(ULONG from, int group) {
-    if (COLUMN_GROUPS > 2) return Bytes::take_totals(from, group);
+    if (!kInRegisters) return Bytes::take_totals(from, group);
     this->wait_for_totals(from, group);
     UNROLL
     for (int j = 0; j < 8; j++) {

@@ -39,8 +39,9 @@ struct WarpgroupForm {
   int feeding_registers() const { return summing() == 4 ? 24 : summing() == 3 ? 32 : 40; }
   int summing_registers() const { return summing() == 4 ? 112 : summing() == 3 ? 160 : 232; }
 };
-constexpr WarpgroupForm kWarpgroupForms[] = {{64, 4, 1}, {64, 3, 1}, {128, 2, 1},      {64, 2, 2},      {64, 1, 4},
-                                             {32, 2, 2}, {32, 1, 4}, {64, 2, 1, true}, {64, 3, 1, true}};
+constexpr WarpgroupForm kWarpgroupForms[] = {{64, 4, 1},       {64, 3, 1},      {128, 2, 1}, {64, 2, 2},
+                                             {64, 1, 4},       {32, 2, 2},      {32, 1, 4},  {64, 2, 1, true},
+                                             {64, 3, 1, true}, {64, 1, 3, true}};
 
 bool is_read_in_place(Encoding encoding) {
   return encoding == Encoding::q4_0 || encoding == Encoding::q4_1 || encoding == Encoding::q8_0 ||
@@ -557,8 +558,8 @@ class Q8Warpgroups : TiledProduct {
     result.groups = limits_.groups_for(std::min<std::int64_t>(tiles, limits_.units));
     if (divides(row_tiles)) declare_pieces(lines, words, tiles, result.groups);
     if (form_.halves) {
-      lines.add("WarpgroupHalves<{}, {}, {}, {}, {}> machine;", form_.column_groups, form_.slots, piece_.bytes(),
-                stride(), form_.rows * row_bytes_of_piece(form_));
+      lines.add("WarpgroupHalves<{}, {}, {}, {}, {}, {}> machine;", form_.column_groups, form_.parts, form_.slots,
+                piece_.bytes(), stride(), form_.rows * row_bytes_of_piece(form_));
     } else {
       lines.add("WarpgroupBytes<{}, {}, {}, {}, {}, {}, {}, {}, {}> machine;", form_.rows, form_.column_groups,
                 form_.parts, form_.slots, piece_.bytes(), stride(), weights_.has_factors, weights_.has_offset,
