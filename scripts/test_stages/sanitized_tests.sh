@@ -1,5 +1,7 @@
 # The tests of the Clang build with AddressSanitizer and UndefinedBehaviorSanitizer, and which of them are for `make soak`.
 # shellcheck shell=bash
+# shellcheck source=scripts/test_stages/suites.sh
+source scripts/test_stages/suites.sh
 
 # Sanitized code is 2 to 20 times slower, so the tests that read real models or take minutes so (processes that wait for each
 # other until a deadline, whole trainings by the command, kernels of every form at every size), repeat the whole of PyTorch's
@@ -52,5 +54,5 @@ run_sanitized() {
   # calls: to find and keep thirty at each allocation took a tenth of the time.
   launch_with env UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=allocator_may_return_null=1:malloc_context_size=10 \
     LSAN_OPTIONS=suppressions="$PWD/scripts/leaks.supp":print_suppressions=0
-  eval "run_tests fuzz $1"
+  eval "run_in_suites fuzz $1"
 }
