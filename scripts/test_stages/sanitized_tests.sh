@@ -9,10 +9,13 @@ source scripts/test_stages/suites.sh
 # program whose operator new finds no memory.
 sanitized_never='Exhaustive|Golden|Slow|Nvrtc|CudaTexts|HostMemory|\.[Ss]egment|VisionService|LongTransforms|AStoppedRank|WithoutARank|RowForms|cli\.Train(Ranks)?\.'
 
-# These took two fifths of all, 8 to 140 s each: large sizes of what others do in small, trainings, errors of numbers, planted
-# bits, conversations, cases that another device computes, too.
+# These took two fifths of all, 6 to 140 s each: large sizes of what others do in small, trainings, errors of numbers, planted
+# bits, conversations, cases that another device computes, too, and bounds of time and memory, which sanitizers change.
 long_tests=(
   agreement.PlantedBit.IsFoundByAShadowAndByComparingRecordings
+  agreement.Reports/Incident.HasTheSameBitsEverywhere/conv2d_of_a_large_image
+  agreement.Reports/Incident.HasTheSameBitsEverywhere/unfold_of_long_rows
+  agreement.Reports/Incident.HasTheSameBitsEverywhere/unfold_of_many_short_rows
   agreement.ShadowOfBlockedAttention.ComparesItsComposition
   backends.CpuContraction.ConvolutionsOfFewRowsAndWideImages
   backends.CpuContraction.ConvolutionsOfManyChannels
@@ -32,6 +35,8 @@ long_tests=(
   graph.Q8Numerics.LongColumnsAreTheSameEverywhere
   graph.RandomGraphs.MoreOfThem
   graph.TinySums.SumsOfSquaresInRowsAndColumns
+  io.MalformedSafetensors.HugeHeadersCostBoundedTimeAndMemory
+  io.NumPy.UnpackingTakesNoMoreThanWhatIsUnpacked
   kernels.F32/MathFunction.StaysWithinItsBound/erf
   kernels.F32/MathFunction.StaysWithinItsBound/sigmoid
   linalg.Linalg.QrIsOrthogonalAndGivesTheMatrix
@@ -40,6 +45,8 @@ long_tests=(
   parallel.ShardedTraining.ScaledLossesToo
   server.LanguageService.CallsFunctions
   server.LanguageService.PromptsThatBeginAlikeAreReadOnceAndAnsweredAlike
+  server.LanguageService.ThoughtsThatWereBegunEndBeforeAForm
+  text.ChatTemplate.LongLoopsEnd
   text.Gbnf.NestsAsDeepAsTheTextDoes
   train.BlockedTraining.BeginsAsOnTheReference
   train.BlockedTraining.HasTheSameWeightsAfterTwoHundredSteps

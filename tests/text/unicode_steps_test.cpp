@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/data.h"
+#include "support/files.h"
 #include "support/long_forms.h"
 #include "text/steps.h"
 #include "text/unicode.h"
