@@ -93,7 +93,10 @@ TEST(ChatTemplate, ModelsBringTheirs) {
 TEST(ChatTemplate, LongLoopsEnd) {
   for (const char* source : {"{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
                              "{% for i in range(100000) %}{{ [(1, 2), (3, 4)] | groupby(0) }}{% endfor %}"}) {
-    EXPECT_THAT(message_of<FormatError>([&] { (void)ChatTemplate(source).apply({{"user", "hi"}}); }), HasSubstr("too many steps"));
+    EXPECT_THAT(message_of<FormatError>([&] {
+                  (void)ChatTemplate(source).apply({{"user", "hi"}});
+                }),
+                HasSubstr("too many steps"));
   }
 }
 
