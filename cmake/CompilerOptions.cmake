@@ -117,7 +117,7 @@ function(lockstep_group_options group result)
       set(options -fsanitize=null,alignment,object-size,vptr)  # where the bytes of files become numbers: all checks
     endif()
     if(NOT group MATCHES "^(core|data|kernels|backends/(cpu|reference)|io|text)|/quick$"
-        OR group MATCHES "^io/onnx/export")
+        OR group MATCHES "^io/onnx/export" OR (LOCKSTEP_SANITIZE STREQUAL "thread" AND group MATCHES "^(data|io)"))
       list(APPEND options -O0)  # what computes little takes longer to optimise than to run
     elseif(group MATCHES "^(core/quick|backends/reference)$")
       list(APPEND options -O2)  # most of many tests is the reference: -O1 leaves calls for each element's address

@@ -1,5 +1,7 @@
 # The tests of the Clang build with AddressSanitizer and UndefinedBehaviorSanitizer, and which of them are for `make soak`.
 # shellcheck shell=bash
+# shellcheck source=scripts/test_stages/suites.sh
+source scripts/test_stages/suites.sh
 
 # Sanitized code is 2 to 20 times slower, so the tests that read real models or take minutes so (processes that wait for each
 # other until a deadline, whole trainings by the command, kernels of every form at every size), repeat the whole of PyTorch's
@@ -7,10 +9,13 @@
 # program whose operator new finds no memory.
 sanitized_never='Exhaustive|Golden|Slow|Nvrtc|CudaTexts|HostMemory|\.[Ss]egment|VisionService|LongTransforms|AStoppedRank|WithoutARank|RowForms|cli\.Train(Ranks)?\.'
 
-# These took two fifths of all, 8 to 140 s each: large sizes of what others do in small, trainings, errors of numbers, planted
-# bits, conversations, cases that another device computes, too.
+# These took two fifths of all, 6 to 140 s each: large sizes of what others do in small, trainings, errors of numbers, planted
+# bits, conversations, cases that another device computes, too, and bounds of time and memory, which sanitizers change.
 long_tests=(
   agreement.PlantedBit.IsFoundByAShadowAndByComparingRecordings
+  agreement.Reports/Incident.HasTheSameBitsEverywhere/conv2d_of_a_large_image
+  agreement.Reports/Incident.HasTheSameBitsEverywhere/unfold_of_long_rows
+  agreement.Reports/Incident.HasTheSameBitsEverywhere/unfold_of_many_short_rows
   agreement.ShadowOfBlockedAttention.ComparesItsComposition
   backends.CpuContraction.ConvolutionsOfFewRowsAndWideImages
   backends.CpuContraction.ConvolutionsOfManyChannels
@@ -30,6 +35,8 @@ long_tests=(
   graph.Q8Numerics.LongColumnsAreTheSameEverywhere
   graph.RandomGraphs.MoreOfThem
   graph.TinySums.SumsOfSquaresInRowsAndColumns
+  io.MalformedSafetensors.HugeHeadersCostBoundedTimeAndMemory
+  io.NumPy.UnpackingTakesNoMoreThanWhatIsUnpacked
   kernels.F32/MathFunction.StaysWithinItsBound/erf
   kernels.F32/MathFunction.StaysWithinItsBound/sigmoid
   linalg.Linalg.QrIsOrthogonalAndGivesTheMatrix
@@ -38,6 +45,8 @@ long_tests=(
   parallel.ShardedTraining.ScaledLossesToo
   server.LanguageService.CallsFunctions
   server.LanguageService.PromptsThatBeginAlikeAreReadOnceAndAnsweredAlike
+  server.LanguageService.ThoughtsThatWereBegunEndBeforeAForm
+  text.ChatTemplate.LongLoopsEnd
   text.Gbnf.NestsAsDeepAsTheTextDoes
   train.BlockedTraining.BeginsAsOnTheReference
   train.BlockedTraining.HasTheSameWeightsAfterTwoHundredSteps
@@ -52,5 +61,5 @@ run_sanitized() {
   # calls: to find and keep thirty at each allocation took a tenth of the time.
   launch_with env UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=allocator_may_return_null=1:malloc_context_size=10 \
     LSAN_OPTIONS=suppressions="$PWD/scripts/leaks.supp":print_suppressions=0
-  eval "run_tests fuzz $1"
+  eval "run_in_suites fuzz $1"
 }

@@ -4,7 +4,7 @@
 
 namespace lockstep::graph {
 
-struct Fresh {
+struct WithFieldTwice {
   int dim = 0;
   int other = 0;
 
@@ -14,12 +14,12 @@ struct Fresh {
                                  .is_trivial = false,
                                  .checks_index = false};
 #ifdef LOCKSTEP_MUST_FAIL
-  static constexpr std::tuple fields{key(&Fresh::dim), key(&Fresh::dim)};
+  static constexpr std::tuple fields{key(&WithFieldTwice::dim), key(&WithFieldTwice::dim)};
 #else
-  static constexpr std::tuple fields{key(&Fresh::dim), key(&Fresh::other)};
+  static constexpr std::tuple fields{key(&WithFieldTwice::dim), key(&WithFieldTwice::other)};
 #endif
 };
 
-static_assert(TraitsTable<std::variant<Data, Fresh>>::rows.size() == 2);
+static_assert(TraitsTable<std::variant<Data, WithFieldTwice>>::rows.size() == 2);
 
 }  // namespace lockstep::graph

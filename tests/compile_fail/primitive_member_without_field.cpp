@@ -4,7 +4,7 @@
 
 namespace lockstep::graph {
 
-struct Fresh {
+struct WithMemberWithoutField {
   View region;
   int dim = 0;
 #ifdef LOCKSTEP_MUST_FAIL
@@ -16,9 +16,9 @@ struct Fresh {
                                  .reads_packed = 0,
                                  .is_trivial = false,
                                  .checks_index = false};
-  static constexpr std::tuple fields{key(&Fresh::region), key(&Fresh::dim)};
+  static constexpr std::tuple fields{key(&WithMemberWithoutField::region), key(&WithMemberWithoutField::dim)};
 };
 
-static_assert(TraitsTable<std::variant<Data, Fresh>>::rows.size() == 2);
+static_assert(TraitsTable<std::variant<Data, WithMemberWithoutField>>::rows.size() == 2);
 
 }  // namespace lockstep::graph

@@ -4,7 +4,7 @@
 
 namespace lockstep::graph {
 
-struct Fresh {
+struct WithoutAFact {
   static constexpr Traits traits{.form = Form::elementwise,
                                  .reads_anywhere = 0,
                                  .reads_packed = 0,
@@ -15,6 +15,6 @@ struct Fresh {
   static constexpr std::tuple<> fields{};
 };
 
-static_assert(TraitsTable<std::variant<Data, Fresh>>::rows.size() == 2);
+static_assert(TraitsTable<std::variant<Data, WithoutAFact>>::rows.size() == 2);
 
 }  // namespace lockstep::graph

@@ -4,7 +4,7 @@
 
 namespace lockstep::graph {
 
-struct Fresh {
+struct WithoutTraits {
 #ifndef LOCKSTEP_MUST_FAIL
   static constexpr Traits traits{
       .form = Form::elementwise, .reads_anywhere = 0, .reads_packed = 0, .is_trivial = false, .checks_index = false};
@@ -12,6 +12,6 @@ struct Fresh {
   static constexpr std::tuple<> fields{};
 };
 
-static_assert(TraitsTable<std::variant<Data, Fresh>>::rows.size() == 2);
+static_assert(TraitsTable<std::variant<Data, WithoutTraits>>::rows.size() == 2);
 
 }  // namespace lockstep::graph

@@ -17,10 +17,6 @@ namespace {
 constexpr std::size_t kPage = 4096, kGuard = 1024 * kPage, kAlignment = 16;
 constexpr unsigned char kFill = 0xff;
 
-std::size_t round_up(std::size_t value, std::size_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-
 struct Blocks {
   std::mutex mutex;
   std::map<const char*, const GuardedMemory*> by_end;  // of the mapping

@@ -28,6 +28,11 @@ class GuardedMemory {
   char* data_ = nullptr;
 };
 
+/// The first multiple of `unit` from `value` on.
+inline std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
 /// The kernel that runs on this OS thread, for the sentence above; null for none.
 void set_running_kernel(const char* name);
 

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "memory.h"
 #include "toolchain.h"
 
 namespace emulator {
@@ -18,10 +19,6 @@ template <class Function> Function symbol(void* library, const std::string& name
   void* found = dlsym(library, name.c_str());
   if (found == nullptr) throw std::runtime_error(fmt::format("a compiled kernel without {}", name));
   return reinterpret_cast<Function>(found);
-}
-
-std::size_t round_up(std::size_t value, std::size_t unit) {
-  return (value + unit - 1) / unit * unit;
 }
 
 Kernel load(void* library, const KernelInfo& info, std::size_t number, bool synchronises) {

@@ -90,6 +90,16 @@ TEST(ChatTemplate, ModelsBringTheirs) {
   EXPECT_THAT(message_of<FormatError>([&] { ChatTemplate::load(path); }), HasSubstr("no JSON object"));
 }
 
+TEST(ChatTemplate, LongLoopsEnd) {
+  for (const char* source : {"{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
+                             "{% for i in range(100000) %}{{ [(1, 2), (3, 4)] | groupby(0) }}{% endfor %}"}) {
+    EXPECT_THAT(message_of<FormatError>([&] {
+                  (void)ChatTemplate(source).apply({{"user", "hi"}});
+                }),
+                HasSubstr("too many steps"));
+  }
+}
+
 TEST(ChatTemplate, HostileTemplatesEnd) {
   const auto error = [](const std::string& source) {
     return message_of<FormatError>([&] { (void)ChatTemplate(source).apply({{"user", "hi"}}); });
@@ -99,7 +109,6 @@ TEST(ChatTemplate, HostileTemplatesEnd) {
     for (int i = 0; i < count; ++i) result += text;
     return result;
   };
-  EXPECT_THAT(error("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}"), HasSubstr("too many steps"));
   EXPECT_THAT(error("{% set x = 'a' * 1000000 %}{% for i in range(100) %}{{ x }}{% endfor %}"), HasSubstr("too much text"));
   EXPECT_THAT(error("{{ 'a' * 1000000000000 }}"), HasSubstr("too long"));
   EXPECT_THAT(error("{{ range(1000000) }}"), HasSubstr("range"));
@@ -126,8 +135,6 @@ TEST(ChatTemplate, HostileTemplatesEnd) {
   EXPECT_THAT(error("{{ '{:999999999}'.format(1) }}"), HasSubstr("width of more than 1000"));
   EXPECT_THAT(error("{{ [1] | slice(1000000000) }}"), HasSubstr("too many steps"));
   EXPECT_THAT(error("{{ [1] | batch(1000000000, 0) }}"), HasSubstr("too many steps"));
-  EXPECT_THAT(error("{% for i in range(100000) %}{{ [(1, 2), (3, 4)] | groupby(0) }}{% endfor %}"),
-              HasSubstr("too many steps"));
   EXPECT_THAT(error("{{ '9223372036854775808' | int }}"), HasSubstr("too large"));
   EXPECT_THAT(error("{{ '%s' % (1, 2) }}{{ 1 }}"), HasSubstr("not all is used"));
   EXPECT_THAT(error("{{ '%d' % 'a' }}"), HasSubstr("needs a number"));

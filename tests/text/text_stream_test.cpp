@@ -11,6 +11,7 @@
 #include "core/os.h"
 #include "support/data.h"
 #include "support/files.h"
+#include "support/long_forms.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -54,6 +55,7 @@ TEST(TextStream, GivesWhatDecodingAllOfThemGives) {
     const json golden = json::parse(test::read_whole_file(folder / entry.name));
     const Tokenizer tokenizer = Tokenizer::from_json(golden.at("tokenizer").dump());
     for (const json& item : golden.at("cases")) {
+      if (takes_long_here() && drawn_index(4) != 0) continue;
       const auto ids = item.at("ids").get<Ids>();
       const std::string whole = tokenizer.decode(ids, {.skip_special_tokens = true});
       for (const std::size_t prompt : {std::size_t{0}, ids.size() / 2}) {
@@ -77,7 +79,7 @@ TEST(TextStream, GivesWhatDecodingAllOfThemGives) {
       }
     }
   }
-  EXPECT_GE(compared, 1800);
+  EXPECT_GE(compared, takes_long_here() ? 350 : 1800);
 }
 
 // A tokenizer replaces bytes that end inside a character together with the characters before them; what was given out

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "support/data.h"
+#include "support/files.h"
+#include "support/long_forms.h"
 #include "text/steps.h"
 #include "text/unicode.h"
 
@@ -52,7 +54,10 @@ TEST(UnicodeSteps, EveryCharacterIsWhatTokenizersTakesItFor) {
     const std::u32string form = decode_utf8(row.at("text").get<std::string>()).value();
     const auto hashes = row.at("hashes").get<std::vector<std::uint32_t>>();
     ASSERT_EQ(hashes.size(), 0x110000 / kBlock);
+    // Sanitized, each step takes one block and the last, whose characters are the largest.
+    const std::size_t drawn = drawn_index(hashes.size());
     for (std::size_t i = 0; i < hashes.size(); ++i) {
+      if (takes_long_here() && i != drawn && i + 1 != hashes.size()) continue;
       std::string results;
       const char32_t begin = static_cast<char32_t>(i) * kBlock;
       // Planes without characters, or with private ones.

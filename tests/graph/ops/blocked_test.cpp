@@ -17,6 +17,7 @@
 #include "backends/backend.h"
 #include "graph/ops/contraction.h"
 #include "graph/values.h"
+#include "support/long_forms.h"
 #include "support/tensors.h"
 
 namespace lockstep {
@@ -430,7 +431,7 @@ TEST(BlockedNumerics, ATrainedNetworkIsTheSameEverywhere) {
     optim::AdamW optimizer(net.parameters(), {.lr = 1e-2});
     const Tensor x = random_tensor({12, 1, 8, 8}, DType::f32, 5, device);
     const Tensor y = (arange(0, 12, 1, {.dtype = DType::i64, .device = device}) % 10);
-    for (int step = 0; step < 20; ++step) {
+    for (int step = 0; step < enough_of(20); ++step) {
       const NumericsScope scope(numerics);
       const Autocast cast(DType::bf16);
       optimizer.step(cross_entropy(net.forward(x), y));
