@@ -1,5 +1,6 @@
 #include "models/language/families.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -59,7 +60,7 @@ void read_qwen_windows(const JsonFields& config, DecoderConfig& result) {
   if (!config.flag_or("use_sliding_window", false)) return;
   if (read_layer_types(config, result)) return;
   const std::int64_t window = config.integer("sliding_window", 1, INT32_MAX);
-  const std::int64_t first = config.integer_or("max_window_layers", 0, 0, INT32_MAX);
+  const std::int64_t first = config.integer_or("max_window_layers", 28, 0, INT32_MAX);
   for (std::size_t i = 0; i < result.layers.size(); ++i) {
     if (static_cast<std::int64_t>(i) >= first) result.layers[i].window = window;
   }
@@ -100,8 +101,25 @@ DecoderConfig read_qwen3_moe(const JsonFields& config) {
   return result;
 }
 
+void use_gated_shared_expert(const JsonFields& config, DecoderConfig& result) {
+  result.experts.shared = config.integer("shared_expert_intermediate_size", 1, kMaxSize);
+  result.experts.shared_gate = true;
+  result.names.layer.shared = "mlp.shared_expert";
+}
+
+DecoderConfig read_qwen2_moe(const JsonFields& config) {
+  require(config, "qkv_bias", true, true);
+  DecoderConfig result = read_qwen3_moe(config);
+  result.attention.head_norm = false;
+  result.attention.bias = true;
+  result.attention.output_bias = false;
+  use_gated_shared_expert(config, result);
+  return result;
+}
+
 DecoderConfig read_gemma(const JsonFields& config) {
   DecoderConfig result = read_common(config, "rms_norm_eps", true);
+  if (result.family != "gemma3_text") require(config, "use_bidirectional_attention", false, false);
   result.norm.one_more = true;
   result.attention.bias = config.flag_or("attention_bias", false);
   result.attention.output_bias = result.attention.bias;
@@ -140,17 +158,18 @@ DecoderConfig read_gemma3(const JsonFields& config) {
       result.layers[i].window = (static_cast<std::int64_t>(i) + 1) % pattern == 0 ? 0 : window;
     }
   }
-  if (config.has("rope_parameters")) {
-    const JsonFields kinds = config.object("rope_parameters");
-    result.rotary = {read_rotary_of(kinds.object("full_attention"), config, dims, 1e6, 1),
-                     read_rotary_of(kinds.object("sliding_attention"), config, dims, 1e4, 1)};
-  } else {
+  if (!read_rotary_by_kind(config, result, 1e6, 1e4)) {
     RotaryConfig local;
     local.dims = dims;
     local.base = config.real_or("rope_local_base_freq", 1e4);
     result.rotary.push_back(local);
   }
   for (LayerConfig& layer : result.layers) layer.rotary = layer.window > 0 ? 1 : 0;
+  if (config.flag_or("use_bidirectional_attention", false)) {  // EmbeddingGemma; its windows are of both sides together
+    result.attention.causal = false;
+    result.encoder = true;
+    for (LayerConfig& layer : result.layers) layer.window = layer.window > 0 ? layer.window / 2 + 1 : 0;
+  }
   return result;
 }
 
@@ -158,9 +177,7 @@ DecoderConfig read_qwen3_next(const JsonFields& config) {
   DecoderConfig result = read_qwen3_moe(config);
   result.norm.one_more = true;
   result.attention.gated = true;
-  result.experts.shared = config.integer("shared_expert_intermediate_size", 1, kMaxSize);
-  result.experts.shared_gate = true;
-  result.names.layer.shared = "mlp.shared_expert";
+  use_gated_shared_expert(config, result);
   DeltaConfig& delta = result.delta;
   delta.key_heads = config.integer("linear_num_key_heads", 1, kMaxHeads);
   delta.key_size = config.integer("linear_key_head_dim", 1, kMaxHeads);
@@ -180,11 +197,17 @@ DecoderConfig read_qwen3_next(const JsonFields& config) {
   return result;
 }
 
-DecoderConfig read_glm4(const JsonFields& config) {
+DecoderConfig read_glm(const JsonFields& config) {
   DecoderConfig result = read_common(config, "rms_norm_eps", false);
   result.attention.bias = config.flag_or("attention_bias", false);
   result.rotary.at(0).interleaved = true;
   result.feed.fused = true;
+  result.names.layer.up = "mlp.gate_up_proj";
+  return result;
+}
+
+DecoderConfig read_glm4(const JsonFields& config) {
+  DecoderConfig result = read_glm(config);
   use_glm4_names(result.names);
   return result;
 }
@@ -204,7 +227,11 @@ DecoderConfig read_smollm3(const JsonFields& config) {
   DecoderConfig result = read_llama(config);
   result.tied = config.flag_or("tie_word_embeddings", true);
   read_qwen_windows(config, result);
-  if (!config.has("no_rope_layers")) return result;
+  if (!config.has("no_rope_layers")) {
+    const auto every = static_cast<std::size_t>(config.integer_or("no_rope_layer_interval", 4, 1, kMaxLayers));
+    for (std::size_t i = every - 1; i < result.layers.size(); i += every) result.layers[i].rotary = -1;
+    return result;
+  }
   const auto& uses = config.array("no_rope_layers");
   if (uses.size() != result.layers.size()) config.fail("no_rope_layers", "does not have a number for each layer");
   for (std::size_t i = 0; i < uses.size(); ++i) {
@@ -216,7 +243,9 @@ DecoderConfig read_smollm3(const JsonFields& config) {
 
 constexpr std::array kFamilies = {
     Family{"bert", read_bert},
+    Family{"camembert", read_roberta},
     Family{"cohere", read_cohere},
+    Family{"cohere2", read_cohere2},
     Family{"deepseek_v2", read_deepseek_v2},
     Family{"deepseek_v3", read_deepseek_v3},
     Family{"distilbert", read_distilbert},
@@ -224,6 +253,7 @@ constexpr std::array kFamilies = {
     Family{"gemma", read_gemma},
     Family{"gemma2", read_gemma2},
     Family{"gemma3_text", read_gemma3},
+    Family{"glm", read_glm},
     Family{"glm4", read_glm4},
     Family{"gpt2", read_gpt2},
     Family{"gpt_neox", read_gpt_neox},
@@ -237,9 +267,12 @@ constexpr std::array kFamilies = {
     Family{"nomic_bert", read_nomic_bert},
     Family{"olmo", read_olmo},
     Family{"olmo2", read_olmo2},
+    Family{"olmo3", read_olmo3},
+    Family{"olmoe", read_olmoe},
     Family{"phi", read_phi},
     Family{"phi3", read_phi3},
     Family{"qwen2", read_qwen2},
+    Family{"qwen2_moe", read_qwen2_moe},
     Family{"qwen3", read_qwen3},
     Family{"qwen3_moe", read_qwen3_moe},
     Family{"qwen3_next", read_qwen3_next},
@@ -254,6 +287,63 @@ constexpr std::array kFamilies = {
 
 std::span<const Family> families() {
   return kFamilies;
+}
+
+namespace {
+
+// What transformers takes where a config.json leaves it out, as far as the readers above take something else.
+struct Defaults {
+  std::string_view family;
+  std::string_view json;
+};
+constexpr std::array kDefaults = {
+    Defaults{"cohere", R"({"rope_theta":5e5})"},
+    Defaults{"cohere2", R"({"sliding_window":4096})"},
+    Defaults{"deepseek_v3", R"({"routed_scaling_factor":2.5,"n_shared_experts":1,"n_group":8,"topk_group":4,)"
+                            R"("first_k_dense_replace":3})"},
+    Defaults{"gemma2", R"({"attn_logit_softcapping":50,"final_logit_softcapping":30})"},
+    Defaults{"gemma3_text", R"({"vocab_size":262208,"hidden_size":2304,"intermediate_size":9216,"rope_theta":1e6,)"
+                            R"("num_hidden_layers":26,"num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,)"
+                            R"("query_pre_attn_scalar":256,"sliding_window":4096,"max_position_embeddings":131072})"},
+    Defaults{"glm", R"({"attention_bias":true,"rms_norm_eps":1.5625e-7,"partial_rotary_factor":0.5})"},
+    Defaults{"glm4", R"({"attention_bias":true,"rms_norm_eps":1.5625e-7,"partial_rotary_factor":0.5})"},
+    Defaults{"gpt_neox", R"({"rotary_pct":0.25})"},
+    Defaults{"gpt_oss", R"({"rms_norm_eps":1e-5,"rope_theta":150000,"sliding_window":128,"rope_scaling":{)"
+                        R"("rope_type":"yarn","factor":32,"original_max_position_embeddings":4096,"truncate":false}})"},
+    Defaults{"lfm2", R"({"norm_eps":1e-5,"rope_theta":1e6})"},
+    Defaults{"mistral", R"({"sliding_window":4096})"},
+    Defaults{"mixtral", R"({"num_experts_per_tok":2,"rms_norm_eps":1e-5,"rope_theta":1e6})"},
+    Defaults{"nomic_bert", R"({"rotary_emb_base":1000})"},
+    Defaults{"olmo2", R"({"rms_norm_eps":1e-5})"},
+    Defaults{"olmo3", R"({"rms_norm_eps":1e-5,"rope_theta":5e5,"sliding_window":4096})"},
+    Defaults{"olmoe", R"({"rms_norm_eps":1e-5})"},
+    Defaults{"phi", R"({"partial_rotary_factor":0.5})"},
+    Defaults{"phi3", R"({"rms_norm_eps":1e-5})"},
+    Defaults{"qwen3_next", R"({"norm_topk_prob":true,"partial_rotary_factor":0.25})"},
+    Defaults{"smollm3", R"({"rope_theta":2e6})"},
+    Defaults{"stablelm", R"({"partial_rotary_factor":0.25})"},
+};
+
+}  // namespace
+
+void add_defaults(nlohmann::json& config, std::string_view family) {
+  for (const Defaults& row : kDefaults) {
+    if (row.family != family) continue;
+    using Object = nlohmann::json::object_t;
+    const nlohmann::json known = io::parse_json(family, row.json);
+    const Object& defaults = known.get_ref<const Object&>();
+    // Null is not left out: it says that there is no such thing.
+    config.get_ref<Object&>().insert(defaults.begin(), defaults.end());
+  }
+}
+
+bool read_rotary_by_kind(const JsonFields& config, DecoderConfig& result, double base, double base_of_windows) {
+  if (!config.has("rope_parameters")) return false;
+  const JsonFields kinds = config.object("rope_parameters");
+  const std::int64_t dims = result.attention.head_dim;
+  result.rotary = {read_rotary_of(kinds.object("full_attention"), config, dims, base, 1),
+                   read_rotary_of(kinds.object("sliding_attention"), config, dims, base_of_windows, 1)};
+  return true;
 }
 
 void use_glm4_names(ModelNames& names) {

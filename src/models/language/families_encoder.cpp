@@ -1,4 +1,5 @@
 // Families of encoders: every token sees all others, and the last hidden states are the result.
+#include <array>
 #include <cmath>
 
 #include "models/language/families.h"
@@ -63,6 +64,8 @@ void use_nomic_bert_names(ModelNames& names) {
 
 DecoderConfig read_bert(const JsonFields& config) {
   require(config, "is_decoder", false, false);
+  if (config.text_or("position_embedding_type", "absolute") != "absolute")
+    config.fail("position_embedding_type", "only absolute is supported");
   DecoderConfig result = read_common(config, "layer_norm_eps", true);
   result.norm.eps = config.real_or("layer_norm_eps", 1e-12);
   make_bert(result);
@@ -133,11 +136,7 @@ DecoderConfig read_modernbert(const JsonFields& config) {
   result.feed.activation = read_activation(config, "hidden_activation", "gelu");
   result.encoder = true;
   const std::int64_t dims = result.attention.head_dim;
-  if (config.has("rope_parameters")) {
-    const JsonFields kinds = config.object("rope_parameters");
-    result.rotary = {read_rotary_of(kinds.object("full_attention"), config, dims, 160000, 1),
-                     read_rotary_of(kinds.object("sliding_attention"), config, dims, 10000, 1)};
-  } else {
+  if (!read_rotary_by_kind(config, result, 160000, 10000)) {
     RotaryConfig everywhere{.dims = dims, .base = config.real_or("global_rope_theta", 160000)};
     RotaryConfig local{.dims = dims, .base = config.real_or("local_rope_theta", 10000)};
     result.rotary = {everywhere, local};
@@ -159,7 +158,45 @@ DecoderConfig read_modernbert(const JsonFields& config) {
   return result;
 }
 
+namespace {
+
+// Nomic's own program has the words of GPT-2.
+struct Word {
+  const char* own;
+  const char* usual;
+};
+constexpr std::array kWords = {Word{"n_embd", "hidden_size"},
+                               Word{"n_head", "num_attention_heads"},
+                               Word{"n_inner", "intermediate_size"},
+                               Word{"n_layer", "num_hidden_layers"},
+                               Word{"n_positions", "max_position_embeddings"},
+                               Word{"layer_norm_epsilon", "layer_norm_eps"},
+                               Word{"rotary_emb_fraction", "partial_rotary_factor"}};
+// What would be another model.
+constexpr std::array kUnlike = {"causal",        "prenorm",      "use_rms_norm", "parallel_block", "rotary_emb_interleaved",
+                                "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "num_experts",    "rotary_scaling_factor",
+                                "rotary_emb_scale_base"};
+
+nlohmann::json in_usual_words(const JsonFields& config) {
+  for (const char* key : kUnlike) {
+    if (config.has(key) && config.at(key) != false && config.at(key) != 0) config.fail(key, "is not supported");
+  }
+  if (config.text_or("activation_function", "swiglu") != "swiglu") config.fail("activation_function", "is not swiglu");
+  nlohmann::json result = config.at_object();
+  for (const Word& word : kWords) {
+    if (config.has(word.own)) result[word.usual] = config.at(word.own);
+  }
+  result.erase(kWords.front().own);
+  return result;
+}
+
+}  // namespace
+
 DecoderConfig read_nomic_bert(const JsonFields& config) {
+  if (config.has(kWords.front().own)) {
+    const nlohmann::json usual = in_usual_words(config);
+    return read_nomic_bert(JsonFields(usual, config.where()));
+  }
   DecoderConfig result = read_common(config, "layer_norm_eps", true);
   const std::vector<RotaryConfig> rotary = result.rotary;
   result.norm.eps = config.real_or("layer_norm_eps", 1e-12);
