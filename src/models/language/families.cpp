@@ -40,12 +40,8 @@ DecoderConfig read_mistral(const JsonFields& config) {
 
 DecoderConfig read_mixtral(const JsonFields& config) {
   DecoderConfig result = read_mistral(config);
-  result.experts = {.count = config.integer("num_local_experts", 1, 4096),
-                    .used = config.integer("num_experts_per_tok", 1, 4096),
-                    .size = result.feed.size,
-                    .gate = ExpertsConfig::Gate::softmax,
-                    .normalize = true};
-  for (LayerConfig& layer : result.layers) layer.experts = true;
+  read_experts(config, result, result.feed.size);
+  result.experts.normalize = true;
   LayerNames& names = result.names.layer;
   names.router = "block_sparse_moe.gate";
   names.experts = "block_sparse_moe.experts";
@@ -82,11 +78,7 @@ DecoderConfig read_qwen3(const JsonFields& config) {
 
 DecoderConfig read_qwen3_moe(const JsonFields& config) {
   DecoderConfig result = read_qwen3(config);
-  const char* count = config.has("num_experts") ? "num_experts" : "num_local_experts";
-  result.experts = {.count = config.integer(count, 1, 4096),
-                    .used = config.integer("num_experts_per_tok", 1, 4096),
-                    .size = config.integer("moe_intermediate_size", 1, kMaxSize),
-                    .normalize = config.flag_or("norm_topk_prob", false)};
+  read_experts(config, result, config.integer("moe_intermediate_size", 1, kMaxSize));
   const std::int64_t step = config.integer_or("decoder_sparse_step", 1, 1, kMaxLayers);
   for (std::size_t i = 0; i < result.layers.size(); ++i) {
     result.layers[i].experts = (static_cast<std::int64_t>(i) + 1) % step == 0;
@@ -150,7 +142,6 @@ DecoderConfig read_gemma2(const JsonFields& config) {
 DecoderConfig read_gemma3(const JsonFields& config) {
   DecoderConfig result = read_gemma2(config);
   result.attention.head_norm = true;
-  const std::int64_t dims = result.attention.head_dim;
   if (!config.has("layer_types")) {
     const std::int64_t pattern = config.integer_or("sliding_window_pattern", 6, 1, kMaxLayers);
     const std::int64_t window = config.integer("sliding_window", 1, INT32_MAX);
@@ -158,13 +149,7 @@ DecoderConfig read_gemma3(const JsonFields& config) {
       result.layers[i].window = (static_cast<std::int64_t>(i) + 1) % pattern == 0 ? 0 : window;
     }
   }
-  if (!read_rotary_by_kind(config, result, 1e6, 1e4)) {
-    RotaryConfig local;
-    local.dims = dims;
-    local.base = config.real_or("rope_local_base_freq", 1e4);
-    result.rotary.push_back(local);
-  }
-  for (LayerConfig& layer : result.layers) layer.rotary = layer.window > 0 ? 1 : 0;
+  read_two_rotaries(config, result, 1e6, config.real_or("rope_local_base_freq", 1e4));
   if (config.flag_or("use_bidirectional_attention", false)) {  // EmbeddingGemma; its windows are of both sides together
     result.attention.causal = false;
     result.encoder = true;
@@ -292,58 +277,54 @@ std::span<const Family> families() {
 namespace {
 
 // What transformers takes where a config.json leaves it out, as far as the readers above take something else.
-struct Defaults {
-  std::string_view family;
-  std::string_view json;
-};
-constexpr std::array kDefaults = {
-    Defaults{"cohere", R"({"rope_theta":5e5})"},
-    Defaults{"cohere2", R"({"sliding_window":4096})"},
-    Defaults{"deepseek_v3", R"({"routed_scaling_factor":2.5,"n_shared_experts":1,"n_group":8,"topk_group":4,)"
-                            R"("first_k_dense_replace":3})"},
-    Defaults{"gemma2", R"({"attn_logit_softcapping":50,"final_logit_softcapping":30})"},
-    Defaults{"gemma3_text", R"({"vocab_size":262208,"hidden_size":2304,"intermediate_size":9216,"rope_theta":1e6,)"
-                            R"("num_hidden_layers":26,"num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,)"
-                            R"("query_pre_attn_scalar":256,"sliding_window":4096,"max_position_embeddings":131072})"},
-    Defaults{"glm", R"({"attention_bias":true,"rms_norm_eps":1.5625e-7,"partial_rotary_factor":0.5})"},
-    Defaults{"glm4", R"({"attention_bias":true,"rms_norm_eps":1.5625e-7,"partial_rotary_factor":0.5})"},
-    Defaults{"gpt_neox", R"({"rotary_pct":0.25})"},
-    Defaults{"gpt_oss", R"({"rms_norm_eps":1e-5,"rope_theta":150000,"sliding_window":128,"rope_scaling":{)"
-                        R"("rope_type":"yarn","factor":32,"original_max_position_embeddings":4096,"truncate":false}})"},
-    Defaults{"lfm2", R"({"norm_eps":1e-5,"rope_theta":1e6})"},
-    Defaults{"mistral", R"({"sliding_window":4096})"},
-    Defaults{"mixtral", R"({"num_experts_per_tok":2,"rms_norm_eps":1e-5,"rope_theta":1e6})"},
-    Defaults{"nomic_bert", R"({"rotary_emb_base":1000})"},
-    Defaults{"olmo2", R"({"rms_norm_eps":1e-5})"},
-    Defaults{"olmo3", R"({"rms_norm_eps":1e-5,"rope_theta":5e5,"sliding_window":4096})"},
-    Defaults{"olmoe", R"({"rms_norm_eps":1e-5})"},
-    Defaults{"phi", R"({"partial_rotary_factor":0.5})"},
-    Defaults{"phi3", R"({"rms_norm_eps":1e-5})"},
-    Defaults{"qwen3_next", R"({"norm_topk_prob":true,"partial_rotary_factor":0.25})"},
-    Defaults{"smollm3", R"({"rope_theta":2e6})"},
-    Defaults{"stablelm", R"({"partial_rotary_factor":0.25})"},
-};
+constexpr std::string_view kDefaults = R"({
+"cohere":{"rope_theta":5e5},
+"cohere2":{"sliding_window":4096},
+"deepseek_v3":{"routed_scaling_factor":2.5,"n_shared_experts":1,"n_group":8,"topk_group":4,"first_k_dense_replace":3},
+"gemma2":{"attn_logit_softcapping":50,"final_logit_softcapping":30},
+"gemma3_text":{"vocab_size":262208,"hidden_size":2304,"intermediate_size":9216,"rope_theta":1e6,"num_hidden_layers":26,
+"num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,"query_pre_attn_scalar":256,"sliding_window":4096,
+"max_position_embeddings":131072},
+"glm":{"attention_bias":true,"rms_norm_eps":1.5625e-7,"partial_rotary_factor":0.5},
+"glm4":{"attention_bias":true,"rms_norm_eps":1.5625e-7,"partial_rotary_factor":0.5},
+"gpt_neox":{"rotary_pct":0.25},
+"gpt_oss":{"rms_norm_eps":1e-5,"rope_theta":150000,"sliding_window":128,"rope_scaling":{"rope_type":"yarn","factor":32,
+"original_max_position_embeddings":4096,"truncate":false}},
+"lfm2":{"norm_eps":1e-5,"rope_theta":1e6},
+"mistral":{"sliding_window":4096},
+"mixtral":{"num_experts_per_tok":2,"rms_norm_eps":1e-5,"rope_theta":1e6},
+"nomic_bert":{"rotary_emb_base":1000},
+"olmo2":{"rms_norm_eps":1e-5},
+"olmo3":{"rms_norm_eps":1e-5,"rope_theta":5e5,"sliding_window":4096},
+"olmoe":{"rms_norm_eps":1e-5},
+"phi":{"partial_rotary_factor":0.5},
+"phi3":{"rms_norm_eps":1e-5},
+"qwen3_next":{"norm_topk_prob":true,"partial_rotary_factor":0.25},
+"smollm3":{"rope_theta":2e6},
+"stablelm":{"partial_rotary_factor":0.25}})";
 
 }  // namespace
 
-void add_defaults(nlohmann::json& config, std::string_view family) {
-  for (const Defaults& row : kDefaults) {
-    if (row.family != family) continue;
-    using Object = nlohmann::json::object_t;
-    const nlohmann::json known = io::parse_json(family, row.json);
-    const Object& defaults = known.get_ref<const Object&>();
-    // Null is not left out: it says that there is no such thing.
-    config.get_ref<Object&>().insert(defaults.begin(), defaults.end());
-  }
+void add_defaults(nlohmann::json& config, const std::string& family) {
+  const nlohmann::json known = io::parse_json(family, kDefaults);
+  const auto defaults = known.find(family);
+  if (defaults == known.end()) return;
+  // Null is not left out: it says that there is no such thing.
+  using Object = nlohmann::json::object_t;
+  const Object& own = defaults->get_ref<const Object&>();
+  config.get_ref<Object&>().insert(own.begin(), own.end());
 }
 
-bool read_rotary_by_kind(const JsonFields& config, DecoderConfig& result, double base, double base_of_windows) {
-  if (!config.has("rope_parameters")) return false;
-  const JsonFields kinds = config.object("rope_parameters");
+void read_two_rotaries(const JsonFields& config, DecoderConfig& result, double base, double base_of_windows) {
   const std::int64_t dims = result.attention.head_dim;
-  result.rotary = {read_rotary_of(kinds.object("full_attention"), config, dims, base, 1),
-                   read_rotary_of(kinds.object("sliding_attention"), config, dims, base_of_windows, 1)};
-  return true;
+  if (config.has("rope_parameters")) {
+    const JsonFields kinds = config.object("rope_parameters");
+    result.rotary = {read_rotary_of(kinds.object("full_attention"), config, dims, base, 1),
+                     read_rotary_of(kinds.object("sliding_attention"), config, dims, base_of_windows, 1)};
+  } else {
+    result.rotary.push_back({.dims = dims, .base = base_of_windows});
+  }
+  for (LayerConfig& layer : result.layers) layer.rotary = layer.window > 0 ? 1 : 0;
 }
 
 void use_glm4_names(ModelNames& names) {
@@ -351,6 +332,16 @@ void use_glm4_names(ModelNames& names) {
   layer.attention_after = "post_self_attn_layernorm";
   layer.feed_after = "post_mlp_layernorm";
   layer.up = "mlp.gate_up_proj";
+}
+
+void read_experts(const JsonFields& config, DecoderConfig& result, std::int64_t size) {
+  const char* count = config.has("num_experts") ? "num_experts" : "num_local_experts";
+  ExpertsConfig& experts = result.experts;
+  experts.count = config.integer(count, 1, 4096);
+  experts.used = config.integer("num_experts_per_tok", 1, experts.count);
+  experts.size = size;
+  experts.normalize = config.flag_or("norm_topk_prob", false);
+  for (LayerConfig& layer : result.layers) layer.experts = true;
 }
 
 void require(const JsonFields& config, const char* key, bool value, bool fallback) {

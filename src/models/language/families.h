@@ -31,7 +31,7 @@ ReadFamily read_cohere, read_cohere2, read_deepseek_v2, read_deepseek_v3, read_f
     read_starcoder2;
 
 /// Adds what transformers takes where a family's config.json, an object, leaves something out.
-void add_defaults(nlohmann::json& config, std::string_view family);
+void add_defaults(nlohmann::json& config, const std::string& family);
 
 // What they share.
 
@@ -43,9 +43,11 @@ RotaryConfig read_rotary(const io::JsonFields& config, std::int64_t head_dim);
 /// The same where rope_parameters has an object for each kind of layer.
 RotaryConfig read_rotary_of(const io::JsonFields& parameters, const io::JsonFields& config, std::int64_t head_dim,
                             double base, double share);
-/// Two rotary embeddings, of layers that see everything and of those with a window, where rope_parameters has both.
-/// Returns whether it has.
-bool read_rotary_by_kind(const io::JsonFields& config, DecoderConfig& result, double base, double base_of_windows);
+/// Rotary embeddings of layers that see everything and of those with a window, whose windows are known: as
+/// rope_parameters says for each, else what there is already, and one of `base_of_windows`.
+void read_two_rotaries(const io::JsonFields& config, DecoderConfig& result, double base, double base_of_windows);
+/// Their number, how many are used, and whether these are normalised; all layers have them.
+void read_experts(const io::JsonFields& config, DecoderConfig& result, std::int64_t size);
 /// Windows of the layers that layer_types calls sliding_attention; FormatError for kinds that are not attention.
 /// Returns whether there is a list.
 bool read_layer_types(const io::JsonFields& config, DecoderConfig& result);

@@ -135,12 +135,6 @@ DecoderConfig read_modernbert(const JsonFields& config) {
   result.feed.bias = config.flag_or("mlp_bias", false);
   result.feed.activation = read_activation(config, "hidden_activation", "gelu");
   result.encoder = true;
-  const std::int64_t dims = result.attention.head_dim;
-  if (!read_rotary_by_kind(config, result, 160000, 10000)) {
-    RotaryConfig everywhere{.dims = dims, .base = config.real_or("global_rope_theta", 160000)};
-    RotaryConfig local{.dims = dims, .base = config.real_or("local_rope_theta", 10000)};
-    result.rotary = {everywhere, local};
-  }
   // A token sees half of local_attention on either side, and itself.
   const std::int64_t window = config.integer_or("local_attention", 128, 1, INT32_MAX) / 2 + 1;
   const std::int64_t every = config.integer_or("global_attn_every_n_layers", 3, 1, 1024);
@@ -151,8 +145,9 @@ DecoderConfig read_modernbert(const JsonFields& config) {
   for (std::size_t i = 0; i < result.layers.size(); ++i) {
     const bool full = listed ? types[i] == "full_attention" : static_cast<std::int64_t>(i) % every == 0;
     result.layers[i].window = full ? 0 : window;
-    result.layers[i].rotary = full ? 0 : 1;
   }
+  if (!result.rotary.empty()) result.rotary.front().base = config.real_or("global_rope_theta", 160000);
+  read_two_rotaries(config, result, 160000, config.real_or("local_rope_theta", 10000));
   result.layers.front().first_norm = false;
   use_modernbert_names(result.names);
   return result;
@@ -179,7 +174,7 @@ constexpr std::array kUnlike = {"causal",        "prenorm",      "use_rms_norm",
 
 nlohmann::json in_usual_words(const JsonFields& config) {
   for (const char* key : kUnlike) {
-    if (config.has(key) && config.at(key) != false && config.at(key) != 0) config.fail(key, "is not supported");
+    if (config.has(key) && !(config.at(key).is_boolean() && !config.flag_or(key, true))) config.fail(key, "is not supported");
   }
   if (config.text_or("activation_function", "swiglu") != "swiglu") config.fail("activation_function", "is not swiglu");
   nlohmann::json result = config.at_object();

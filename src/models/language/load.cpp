@@ -1,6 +1,7 @@
 // Models from files: folders of Hugging Face and GGUF files.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -134,8 +135,8 @@ bool is_read_packed(const std::string& name, const Tensor& tensor) {
 // What stands in front of a model's names in files, and in front of ours: models were saved inside of others, or by
 // themselves.
 struct Naming {
-  std::string_view file;
-  std::string_view ours;
+  const char* file;
+  const char* ours;
 };
 constexpr std::array kNamings = {Naming{"", ""},
                                  Naming{"bert.", ""},
@@ -143,9 +144,7 @@ constexpr std::array kNamings = {Naming{"", ""},
                                  Naming{"distilbert.", ""},
                                  Naming{"model.", ""},
                                  Naming{"", "model."},
-                                 Naming{"", "transformer."},
-                                 Naming{"", "gpt_neox."},
-                                 Naming{"", "backbone."},
+                                 Naming{"", "transformer."}, 
                                  Naming{"language_model.", ""},
                                  Naming{"model.language_model.", "model."}};
 
@@ -178,7 +177,7 @@ io::TensorMap named_as_wanted(const Names& wanted, io::TensorMap tensors) {
       if (wanted.contains(name)) {  // heads may stand beside what the others stand inside of
         renamed.emplace(name, tensor);
       } else if (name.starts_with(naming.file) && !predicts_further(name, tensors)) {
-        renamed.emplace(std::string(naming.ours) + without_old_word(name.substr(naming.file.size())), tensor);
+        renamed.emplace(naming.ours + without_old_word(name.substr(std::strlen(naming.file))), tensor);
       }
     }
     const auto has = [&](const std::string& name) { return renamed.contains(name); };
