@@ -128,7 +128,8 @@ void add_embed(CommandLine& line) {
   command.option("--pooling", arguments->pooling, "Of a text's tokens: mean, cls (the first) or last; absent: as the model says")
       .one_of({"mean", "cls", "last"});
   command.flag("--not-normalized", arguments->plain, "Texts' vectors as they are, not of length 1");
-  command.option("--dimensions", arguments->dimensions, "Of a text's vector the first numbers alone, of length 1 again").positive();
+  command.option("--dimensions", arguments->dimensions, "Of a text's vector the first numbers alone, of length 1 again")
+      .positive();
   command.option("--weights", arguments->weights,
                  "Its weights: safetensors or PyTorch; without it, those that were published, downloaded once");
   command.option("INPUT", arguments->inputs, "PNG or JPEG files; with --model, texts").required();

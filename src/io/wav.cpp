@@ -71,7 +71,8 @@ float sample_of(std::span<const std::byte> bytes, int coding) {
   std::uint64_t wide = 0;
   for (std::size_t i = bytes.size(); i > 0; --i) wide = wide << 8 | std::to_integer<std::uint64_t>(bytes[i - 1]);
   const auto bits = static_cast<std::uint32_t>(wide);
-  if (coding == kFloat) return bytes.size() == 8 ? static_cast<float>(std::bit_cast<double>(wide)) : std::bit_cast<float>(bits);
+  if (coding == kFloat)
+    return bytes.size() == 8 ? static_cast<float>(std::bit_cast<double>(wide)) : std::bit_cast<float>(bits);
   if (bytes.size() == 1) return static_cast<float>(static_cast<int>(bits) - 128) / 128.0f;
   const auto value = static_cast<std::int32_t>(bits << (32 - 8 * bytes.size()));
   return static_cast<float>(value) / 2147483648.0f;  // a power of two: only the conversion rounds, and only 32 bits

@@ -168,13 +168,14 @@ constexpr std::array kWords = {Word{"n_embd", "hidden_size"},
                                Word{"layer_norm_epsilon", "layer_norm_eps"},
                                Word{"rotary_emb_fraction", "partial_rotary_factor"}};
 // What would be another model.
-constexpr std::array kUnlike = {"causal",        "prenorm",      "use_rms_norm", "parallel_block", "rotary_emb_interleaved",
-                                "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "num_experts",    "rotary_scaling_factor",
-                                "rotary_emb_scale_base"};
+constexpr std::array kUnlike = {
+    "causal",       "prenorm",      "use_rms_norm", "parallel_block",        "rotary_emb_interleaved", "qkv_proj_bias",
+    "mlp_fc1_bias", "mlp_fc2_bias", "num_experts",  "rotary_scaling_factor", "rotary_emb_scale_base"};
 
 nlohmann::json in_usual_words(const JsonFields& config) {
   for (const char* key : kUnlike) {
-    if (config.has(key) && !(config.at(key).is_boolean() && !config.flag_or(key, true))) config.fail(key, "is not supported");
+    if (config.has(key) && !(config.at(key).is_boolean() && !config.flag_or(key, true)))
+      config.fail(key, "is not supported");
   }
   if (config.text_or("activation_function", "swiglu") != "swiglu") config.fail("activation_function", "is not swiglu");
   nlohmann::json result = config.at_object();

@@ -43,7 +43,8 @@ std::optional<Tensor> LayeredModel::next_step(const Tensor& ids, LayeredCache* c
 
 std::unique_ptr<LanguageCache> LayeredModel::make_cache() const {
   if (encoder()) {
-    throw ValueError(fmt::format("{} gives hidden states here: it foretells no text, and there is nothing to cache", family()));
+    throw ValueError(
+        fmt::format("{} gives hidden states here: it foretells no text, and there is nothing to cache", family()));
   }
   return std::make_unique<LayeredCache>(*this);
 }

@@ -144,7 +144,7 @@ constexpr std::array kNamings = {Naming{"", ""},
                                  Naming{"distilbert.", ""},
                                  Naming{"model.", ""},
                                  Naming{"", "model."},
-                                 Naming{"", "transformer."}, 
+                                 Naming{"", "transformer."},
                                  Naming{"language_model.", ""},
                                  Naming{"model.language_model.", "model."}};
 

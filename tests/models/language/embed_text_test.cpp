@@ -91,7 +91,8 @@ TEST(EmbedText, PoolingIsWhatTheFilesSay) {
   const auto steps = [&](const std::string& last) {
     folder.write("modules.json", R"([{"idx":0,"path":"","type":"sentence_transformers.models.Transformer"},
         {"idx":1,"path":"1_Pooling","type":"sentence_transformers.models.Pooling"},
-        {"idx":2,"path":"2","type":"sentence_transformers.models.)" + last + R"("}])");
+        {"idx":2,"path":"2","type":"sentence_transformers.models.)" +
+                                     last + R"("}])");
     return says(R"({"pooling_mode":"mean"})");
   };
   EXPECT_EQ(steps("Normalize"), Pooling::mean);

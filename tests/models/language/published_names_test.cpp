@@ -198,9 +198,10 @@ TEST(PublishedConfigs, OfNomicHaveWordsOfTheirOwn) {
   EXPECT_EQ(other->context(), 64);
   EXPECT_THAT(message_of<FormatError>([&] { create_language_model(with_word(own, "}", R"(, "num_experts": 8})")); }),
               HasSubstr("num_experts: is not supported"));
-  EXPECT_THAT(
-      message_of<FormatError>([&] { create_language_model(with_word(own, R"("mlp_fc1_bias": false)", R"("mlp_fc1_bias": true)")); }),
-      HasSubstr("mlp_fc1_bias: is not supported"));
+  EXPECT_THAT(message_of<FormatError>([&] {
+                create_language_model(with_word(own, R"("mlp_fc1_bias": false)", R"("mlp_fc1_bias": true)"));
+              }),
+              HasSubstr("mlp_fc1_bias: is not supported"));
 }
 
 TEST(PublishedConfigs, AreRefusedWhereTheyAskForMore) {
