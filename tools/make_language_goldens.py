@@ -2,7 +2,7 @@
 """Writes the tiny random models of tests/data/language/models: config.json, model.safetensors, and golden.safetensors
 with ids (40 tokens) and the logits that transformers computes of them in f32 and f64.
 
-    make_language_goldens.py tests/data/language/models
+    make_language_goldens.py tests/data/language/models [NAME ...]
 
 What ends in _short are the first 24 tokens alone, where rotary embeddings depend on the length of a text.
 Needs: torch, transformers 5.24.0, safetensors.
@@ -23,6 +23,16 @@ MODELS = {
                                 layer_types=["conv", "full_attention", "conv", "conv"])),
     "phi3_longrope": ("Phi3Config", dict(SMALL, original_max_position_embeddings=32, rope_parameters=dict(
         rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=32, **FACTORS))),
+    "cohere2": ("Cohere2Config", dict(SMALL, num_hidden_layers=4, sliding_window=16)),
+    "glm": ("GlmConfig", dict(SMALL, head_dim=8)),
+    "olmo3": ("Olmo3Config", dict(SMALL, num_hidden_layers=4, sliding_window=16, rope_scaling=dict(
+        rope_type="yarn", factor=4.0, original_max_position_embeddings=32))),
+    "olmoe": ("OlmoeConfig", dict(SMALL, num_experts=4, num_experts_per_tok=2)),
+    "qwen2_moe": ("Qwen2MoeConfig", dict(SMALL, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
+                                         shared_expert_intermediate_size=24)),
+    "gemma3_both_ways": ("Gemma3TextConfig", dict(SMALL, head_dim=8, query_pre_attn_scalar=8, sliding_window=16,
+                                                  use_bidirectional_attention=True, layer_types=[
+                                                      "sliding_attention", "full_attention"])),
     "llama_dynamic": ("LlamaConfig", dict(SMALL, max_position_embeddings=32, rope_parameters=dict(
         rope_type="dynamic", rope_theta=10000.0, factor=4.0))),
 }
@@ -31,7 +41,10 @@ MODELS = {
 def make(folder, kind, sizes):
     torch.manual_seed(0)
     config = getattr(transformers, kind)(**sizes)
-    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    config._experts_implementation = "eager"  # the others have no f64
+    states = "use_bidirectional_attention" in sizes  # hidden ones, not logits
+    auto = transformers.AutoModel if states else transformers.AutoModelForCausalLM
+    model = auto.from_config(config, attn_implementation="eager").eval()
     torch.manual_seed(1)
     for p in model.parameters():
         p.copy_(torch.randn_like(p) * 0.2 if p.dim() > 1 else p + torch.randn_like(p) * 0.1)
@@ -39,8 +52,8 @@ def make(folder, kind, sizes):
     golden = {"ids": ids}
     lengths = {"": 40, "_short": 24} if "rope_parameters" in sizes else {"": 40}
     for suffix, length in lengths.items():
-        golden["f32" + suffix] = model.float()(input_ids=ids[:, :length]).logits.contiguous()
-        golden["f64" + suffix] = model.double()(input_ids=ids[:, :length]).logits.contiguous()
+        golden["f32" + suffix] = model.float()(input_ids=ids[:, :length])[0].contiguous()
+        golden["f64" + suffix] = model.double()(input_ids=ids[:, :length])[0].contiguous()
         difference = (golden["f32" + suffix] - golden["f64" + suffix]).abs().max().item()
         print(f"{folder.name}{suffix}: {difference:.1e} of {golden['f64' + suffix].abs().max().item():.2f}")
     model.float().save_pretrained(folder)
@@ -53,7 +66,8 @@ def main():
     torch.set_grad_enabled(False)
     target = pathlib.Path(sys.argv[1])
     for name, (kind, sizes) in MODELS.items():
-        make(target / name, kind, sizes)
+        if not sys.argv[2:] or name in sys.argv[2:]:
+            make(target / name, kind, sizes)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ struct EmbedArguments {
   std::string pooling;
   ProductOptions products;
   bool plain = false;
+  std::int64_t dimensions = 0;
   std::vector<std::string> inputs;  // pictures, or texts
   std::string out;
   std::string device = "best";
@@ -62,6 +63,7 @@ void show_vector(const EmbedArguments& arguments, const char* kind, const std::s
 
 ExitCode embed_texts(const EmbedArguments& arguments) {
   if (!arguments.weights.empty()) throw UsageError("--weights belongs to --arch");
+  if (arguments.plain && arguments.dimensions > 0) throw UsageError("--dimensions are of length 1");
   const Device device = chosen_device(arguments.device);
   const std::string path = fetched_model(arguments.model);
   const text::Tokenizer tokenizer = text::Tokenizer::load(path);
@@ -74,6 +76,7 @@ ExitCode embed_texts(const EmbedArguments& arguments) {
   Progress progress(arguments.inputs.size());
   for (const std::string& text : arguments.inputs) {
     vectors.push_back(models::embed_text(*model, tokenizer.encode(text), options, device).to(Device{}));
+    if (arguments.dimensions > 0) vectors.back() = models::first_dimensions(vectors.back(), arguments.dimensions);
     progress.clear();
     show_vector(arguments, "text", text, vectors.back());
     progress.show(vectors.size());
@@ -84,7 +87,9 @@ ExitCode embed_texts(const EmbedArguments& arguments) {
 }
 
 ExitCode embed_pictures(const EmbedArguments& arguments) {
-  if (!arguments.pooling.empty() || arguments.plain) throw UsageError("--pooling and --not-normalized belong to --model");
+  if (!arguments.pooling.empty() || arguments.plain || arguments.dimensions > 0) {
+    throw UsageError("--pooling, --not-normalized and --dimensions belong to --model");
+  }
   const models::ImageEncoder& row = encoder_of(arguments.architecture);
   const Device device = chosen_device(arguments.device);
   const std::string weights = fetched(arguments.weights.empty() ? row.published_weights : arguments.weights);
@@ -123,6 +128,8 @@ void add_embed(CommandLine& line) {
   command.option("--pooling", arguments->pooling, "Of a text's tokens: mean, cls (the first) or last; absent: as the model says")
       .one_of({"mean", "cls", "last"});
   command.flag("--not-normalized", arguments->plain, "Texts' vectors as they are, not of length 1");
+  command.option("--dimensions", arguments->dimensions, "Of a text's vector the first numbers alone, of length 1 again")
+      .positive();
   command.option("--weights", arguments->weights,
                  "Its weights: safetensors or PyTorch; without it, those that were published, downloaded once");
   command.option("INPUT", arguments->inputs, "PNG or JPEG files; with --model, texts").required();

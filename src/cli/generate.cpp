@@ -72,6 +72,7 @@ ExitCode run_generate(GenerateArguments options, const std::vector<std::string>&
                    .text());
   } else {
     print_line("");
+    std::fflush(stdout);  // before the numbers, where both go to one pipe
     fmt::print(stderr, "{}\n", result.summary());
   }
   return kOk;

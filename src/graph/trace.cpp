@@ -42,13 +42,14 @@ double microseconds(TraceClock::duration time) {
 }
 
 nlohmann::ordered_json event_json(const TraceLog::Event& event, std::size_t track, TraceClock::time_point origin) {
-  nlohmann::ordered_json json{{"name", event.name},
-                              {"cat", event.category},
-                              {"ph", "X"},
-                              {"pid", 1},
-                              {"tid", track},
-                              {"ts", microseconds(event.start - origin)},
-                              {"dur", microseconds(event.end - event.start)}};
+  nlohmann::ordered_json json;
+  json["name"] = event.name;
+  json["cat"] = event.category;
+  json["ph"] = "X";
+  json["pid"] = 1;
+  json["tid"] = track;
+  json["ts"] = microseconds(event.start - origin);
+  json["dur"] = microseconds(event.end - event.start);
   if (!event.details.empty()) json["args"] = nlohmann::ordered_json::parse(event.details);
   return json;
 }

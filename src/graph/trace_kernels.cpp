@@ -36,12 +36,13 @@ void TraceKernels::add(const Plan::Prepared& prepared, std::size_t bytes, TraceC
     const bool writes_it = std::find(written.begin(), written.end(), entry) != written.end();
     (writes_it ? writes : reads).push_back(type_and_shape(*window_.nodes[static_cast<std::size_t>(entry)]));
   }
-  const nlohmann::ordered_json details{{"called at", fmt::format("{}:{}", result.where.file, result.where.line)},
-                                       {"module", names_.module_of(prepared.step)},
-                                       {"reads", reads},
-                                       {"writes", writes},
-                                       {"bytes", bytes},
-                                       {"kernel", to_string(prepared.step.kernel)}};
+  nlohmann::ordered_json details;
+  details["called at"] = fmt::format("{}:{}", result.where.file, result.where.line);
+  details["module"] = names_.module_of(prepared.step);
+  details["reads"] = reads;
+  details["writes"] = writes;
+  details["bytes"] = bytes;
+  details["kernel"] = to_string(prepared.step.kernel);
   log_->add({names_.ops_of(prepared.step) + " " + type_and_shape(result), "kernel", result.device, start, end,
              details.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace), memory_statistics(result.device).live});
 }

@@ -45,12 +45,12 @@ WaveFormat parse_format(ByteReader reader) {
     format.coding = reader.u16("the coding");                   // the first two bytes of a GUID
   }
   const bool known = format.coding == kPcm     ? bits == 8 || bits == 16 || bits == 24 || bits == 32
-                     : format.coding == kFloat ? bits == 32
+                     : format.coding == kFloat ? bits == 32 || bits == 64
                                                : false;
   if (!known) {
     reader.fail(
         fmt::format("samples of coding {} with {} bits are not read, only PCM (1) of 8, 16, 24 and 32 bits and "
-                    "floats (3) of 32",
+                    "floats (3) of 32 and 64",
                     format.coding, bits));
   }
   if (format.channels < 1 || format.channels > kMostChannels) {
@@ -68,9 +68,11 @@ WaveFormat parse_format(ByteReader reader) {
 
 // Little-endian; 8 bits count from 0, the others are signed.
 float sample_of(std::span<const std::byte> bytes, int coding) {
-  std::uint32_t bits = 0;
-  for (std::size_t i = bytes.size(); i > 0; --i) bits = bits << 8 | std::to_integer<std::uint32_t>(bytes[i - 1]);
-  if (coding == kFloat) return std::bit_cast<float>(bits);
+  std::uint64_t wide = 0;
+  for (std::size_t i = bytes.size(); i > 0; --i) wide = wide << 8 | std::to_integer<std::uint64_t>(bytes[i - 1]);
+  const auto bits = static_cast<std::uint32_t>(wide);
+  if (coding == kFloat)
+    return bytes.size() == 8 ? static_cast<float>(std::bit_cast<double>(wide)) : std::bit_cast<float>(bits);
   if (bytes.size() == 1) return static_cast<float>(static_cast<int>(bits) - 128) / 128.0f;
   const auto value = static_cast<std::int32_t>(bits << (32 - 8 * bytes.size()));
   return static_cast<float>(value) / 2147483648.0f;  // a power of two: only the conversion rounds, and only 32 bits

@@ -31,7 +31,7 @@ Tensor first_of(const Tensor& vector, std::optional<std::int64_t> count) {
     throw HttpError(400,
                     fmt::format("dimensions is at most {} here, the length of this model's vectors", vector.numel()));
   }
-  return normalize(vector.narrow(0, 0, *count), 2, 0).eval();
+  return models::first_dimensions(vector, *count).eval();
 }
 
 }  // namespace

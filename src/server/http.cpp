@@ -32,7 +32,11 @@ void set_error(httplib::Response& response, int status, const std::string& messa
   const char* type = status == 401 || status == 403 ? "permission_error"
                      : status < 500                 ? "invalid_request_error"
                                                     : "server_error";
-  const nlohmann::ordered_json body{{"error", {{"message", message}, {"type", type}, {"code", status}}}};
+  nlohmann::ordered_json body;
+  nlohmann::ordered_json& error = body["error"];
+  error["message"] = message;
+  error["type"] = type;
+  error["code"] = status;
   response.status = status;
   response.set_content(body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), "application/json");
 }

@@ -199,9 +199,12 @@ ChatTemplate ChatTemplate::load(const std::string& path) {
 }
 
 std::string ChatTemplate::apply(const std::vector<ChatMessage>& messages, const ChatTemplateOptions& options) const {
-  Json variables = {{"messages", Json::array()}};
+  Json variables;
+  Json& written = variables["messages"] = Json::array();
   for (const ChatMessage& message : messages) {
-    variables["messages"].push_back({{"role", message.role}, {"content", message.content}});
+    Json& one = written.emplace_back();
+    one["role"] = message.role;
+    one["content"] = message.content;
   }
   return apply_json(variables.dump(-1, ' ', false, Json::error_handler_t::replace), options);
 }

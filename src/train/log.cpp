@@ -130,7 +130,10 @@ class JsonLog : public Log {
         })) {}
 
   void write(const Record& record) override {
-    nlohmann::ordered_json object{{"step", record.step}, {"epoch", record.epoch}, {"split", record.split}};
+    nlohmann::ordered_json object;
+    object["step"] = record.step;
+    object["epoch"] = record.epoch;
+    object["split"] = record.split;
     for (const Field& field : kFields) {
       if (!std::isnan(record.*field.value)) object[field.name] = record.*field.value;
     }

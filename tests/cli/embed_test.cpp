@@ -30,6 +30,11 @@ TEST(Embed, WritesAVectorForEachText) {
       run_command({"embed", "--model", weights, "--pooling", "mean", "--not-normalized", "--json", "Tom had a dog"});
   const Tensor plain = models::embed_text(*model, tokens, {.pooling = models::Pooling::mean, .normalize = false});
   EXPECT_EQ(mean.json().at(0).at("vector").get<std::vector<float>>(), plain.to_vector<float>());
+  const CommandResult few = run_command({"embed", "--model", weights, "--dimensions", "8", "--json", "Tom had a dog"});
+  EXPECT_EQ(few.json().at(0).at("vector").size(), 8);
+  EXPECT_EQ(run_command({"embed", "--model", weights, "--dimensions", "65", "a"}).exit_code, 1);
+  EXPECT_EQ(run_command({"embed", "--arch", "dinov2_vits14", "--dimensions", "8", "a"}).exit_code, 2);
+  EXPECT_EQ(run_command({"embed", "--model", weights, "--dimensions", "8", "--not-normalized", "a"}).exit_code, 2);
   EXPECT_EQ(run_command({"embed", "a"}).exit_code, 2);
   EXPECT_EQ(run_command({"embed", "--model", weights, "--arch", "dinov2_vits14", "a"}).exit_code, 2);
   EXPECT_EQ(run_command({"embed", "--model", weights, "--pooling", "max", "a"}).exit_code, 2);

@@ -45,6 +45,7 @@ TEST(Wav, ReadsEveryCoding) {
   EXPECT_EQ(samples(1, 24, little(0x800000, 3) + little(0x000001, 3)), (std::vector<float>{-1, 1.0f / 8388608}));
   EXPECT_EQ(samples(1, 32, little(0x80000000, 4) + little(0x7fffffff, 4)), (std::vector<float>{-1, 1}));
   EXPECT_EQ(samples(3, 32, little(std::bit_cast<std::uint32_t>(0.3f), 4)), (std::vector<float>{0.3f}));
+  EXPECT_EQ(samples(3, 64, little(std::bit_cast<std::uint64_t>(0.3), 8)), (std::vector<float>{0.3f}));
 }
 
 TEST(Wav, PutsChannelsInFrontAndSkipsOtherChunks) {
@@ -78,7 +79,7 @@ TEST(Wav, RefusesWhatIsWrong) {
   refused(wav(data), "before their format");
   refused(wav(format(1, 1, 16) + format(1, 1, 16) + data), "two formats");
   refused(wav(format(2, 1, 4) + data), "coding 2 with 4 bits");
-  refused(wav(format(3, 1, 64) + data), "coding 3 with 64 bits");
+  refused(wav(format(3, 1, 16) + data), "coding 3 with 16 bits");
   refused(wav(format(1, 0, 16) + data), "0 channels");
   refused(wav(format(1, 65, 16) + data), "65 channels");
   refused(wav(format(1, 1, 16, 0) + data), "a rate of 0");

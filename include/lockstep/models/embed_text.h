@@ -18,7 +18,8 @@ enum class Pooling : std::uint8_t { mean, cls, last };
 LOCKSTEP_API Pooling parse_pooling(const std::string& word);
 
 /// As a model's files say it: 1_Pooling/config.json of sentence-transformers, pooling_type of a GGUF file. Where they
-/// say nothing: the mean for encoders, the last token for decoders. FormatError for a way that is none of these.
+/// say nothing: the mean for encoders, the last token for decoders. FormatError for a way that is none of these, and
+/// for steps behind it (modules.json) that are no normalisation.
 LOCKSTEP_API Pooling pooling_of(const std::string& path, const LanguageModel& model);
 
 struct EmbedTextOptions {
@@ -30,6 +31,10 @@ struct EmbedTextOptions {
 /// are no transformers.
 LOCKSTEP_API Tensor embed_text(const LanguageModel& model, const std::vector<std::int64_t>& tokens,
                                const EmbedTextOptions& options = {}, Device device = {});
+
+/// The first `count` numbers of a vector, of length 1: a vector, too, of models that were taught so ("Matryoshka
+/// Representation Learning", Kusupati et al., 2022). ValueError for more than it has.
+LOCKSTEP_API Tensor first_dimensions(const Tensor& vector, std::int64_t count);
 
 }  // namespace models
 }  // namespace v0

@@ -28,6 +28,7 @@ struct Head {
 };
 constexpr std::array kHeads = {
     Head{"bert", "bert.", "bert.pooler.dense", "", "classifier", Activation::tanh},
+    Head{"camembert", "roberta.", "classifier.dense", "", "classifier.out_proj", Activation::tanh},
     Head{"distilbert", "distilbert.", "pre_classifier", "", "classifier", Activation::relu},
     Head{"modernbert", "model.", "head.dense", "head.norm", "classifier", Activation::gelu},
     Head{"roberta", "roberta.", "classifier.dense", "", "classifier.out_proj", Activation::tanh},

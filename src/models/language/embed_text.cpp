@@ -30,7 +30,21 @@ bool holds(const std::string& folder, std::string_view name) {
   return false;
 }
 
+// What sentence-transformers does with a text, one step after the other.
+void check_steps(const std::string& folder) {
+  if (!holds(folder, "modules.json")) return;
+  const std::string path = folder + "/modules.json";
+  const nlohmann::json steps = io::parse_json(os::map_file(path));
+  for (const nlohmann::json& step : steps) {
+    const io::JsonFields fields(step, path);
+    const std::string type = fields.text("type");
+    if (type.ends_with(".Transformer") || type.ends_with(".Pooling") || type.ends_with(".Normalize")) continue;
+    fields.fail("type", in_quotes(type) + " is not offered");
+  }
+}
+
 Pooling pooling_of_folder(const std::string& folder, const LanguageModel& model) {
+  check_steps(folder);
   if (!holds(folder, "1_Pooling") || !holds(folder + "/1_Pooling", "config.json")) return default_pooling(model);
   const std::string path = folder + "/1_Pooling/config.json";
   const nlohmann::json json = io::parse_json(os::map_file(path));
@@ -97,6 +111,13 @@ Tensor embed_text(const LanguageModel& model, const std::vector<std::int64_t>& t
     case Pooling::last: vector = states.select(0, length - 1); break;
   }
   return options.normalize ? normalize(vector, 2, 0) : vector;
+}
+
+Tensor first_dimensions(const Tensor& vector, std::int64_t count) {
+  if (count < 1 || count > vector.numel()) {
+    throw ValueError(fmt::format("{} dimensions of a vector that has {}", count, vector.numel()));
+  }
+  return normalize(vector.narrow(0, 0, count), 2, 0);
 }
 
 }  // namespace models

@@ -1,5 +1,6 @@
 #include "models/language/families.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -39,12 +40,8 @@ DecoderConfig read_mistral(const JsonFields& config) {
 
 DecoderConfig read_mixtral(const JsonFields& config) {
   DecoderConfig result = read_mistral(config);
-  result.experts = {.count = config.integer("num_local_experts", 1, 4096),
-                    .used = config.integer("num_experts_per_tok", 1, 4096),
-                    .size = result.feed.size,
-                    .gate = ExpertsConfig::Gate::softmax,
-                    .normalize = true};
-  for (LayerConfig& layer : result.layers) layer.experts = true;
+  read_experts(config, result, result.feed.size);
+  result.experts.normalize = true;
   LayerNames& names = result.names.layer;
   names.router = "block_sparse_moe.gate";
   names.experts = "block_sparse_moe.experts";
@@ -59,7 +56,7 @@ void read_qwen_windows(const JsonFields& config, DecoderConfig& result) {
   if (!config.flag_or("use_sliding_window", false)) return;
   if (read_layer_types(config, result)) return;
   const std::int64_t window = config.integer("sliding_window", 1, INT32_MAX);
-  const std::int64_t first = config.integer_or("max_window_layers", 0, 0, INT32_MAX);
+  const std::int64_t first = config.integer_or("max_window_layers", 28, 0, INT32_MAX);
   for (std::size_t i = 0; i < result.layers.size(); ++i) {
     if (static_cast<std::int64_t>(i) >= first) result.layers[i].window = window;
   }
@@ -81,11 +78,7 @@ DecoderConfig read_qwen3(const JsonFields& config) {
 
 DecoderConfig read_qwen3_moe(const JsonFields& config) {
   DecoderConfig result = read_qwen3(config);
-  const char* count = config.has("num_experts") ? "num_experts" : "num_local_experts";
-  result.experts = {.count = config.integer(count, 1, 4096),
-                    .used = config.integer("num_experts_per_tok", 1, 4096),
-                    .size = config.integer("moe_intermediate_size", 1, kMaxSize),
-                    .normalize = config.flag_or("norm_topk_prob", false)};
+  read_experts(config, result, config.integer("moe_intermediate_size", 1, kMaxSize));
   const std::int64_t step = config.integer_or("decoder_sparse_step", 1, 1, kMaxLayers);
   for (std::size_t i = 0; i < result.layers.size(); ++i) {
     result.layers[i].experts = (static_cast<std::int64_t>(i) + 1) % step == 0;
@@ -100,8 +93,25 @@ DecoderConfig read_qwen3_moe(const JsonFields& config) {
   return result;
 }
 
+void use_gated_shared_expert(const JsonFields& config, DecoderConfig& result) {
+  result.experts.shared = config.integer("shared_expert_intermediate_size", 1, kMaxSize);
+  result.experts.shared_gate = true;
+  result.names.layer.shared = "mlp.shared_expert";
+}
+
+DecoderConfig read_qwen2_moe(const JsonFields& config) {
+  require(config, "qkv_bias", true, true);
+  DecoderConfig result = read_qwen3_moe(config);
+  result.attention.head_norm = false;
+  result.attention.bias = true;
+  result.attention.output_bias = false;
+  use_gated_shared_expert(config, result);
+  return result;
+}
+
 DecoderConfig read_gemma(const JsonFields& config) {
   DecoderConfig result = read_common(config, "rms_norm_eps", true);
+  if (result.family != "gemma3_text") require(config, "use_bidirectional_attention", false, false);
   result.norm.one_more = true;
   result.attention.bias = config.flag_or("attention_bias", false);
   result.attention.output_bias = result.attention.bias;
@@ -132,7 +142,6 @@ DecoderConfig read_gemma2(const JsonFields& config) {
 DecoderConfig read_gemma3(const JsonFields& config) {
   DecoderConfig result = read_gemma2(config);
   result.attention.head_norm = true;
-  const std::int64_t dims = result.attention.head_dim;
   if (!config.has("layer_types")) {
     const std::int64_t pattern = config.integer_or("sliding_window_pattern", 6, 1, kMaxLayers);
     const std::int64_t window = config.integer("sliding_window", 1, INT32_MAX);
@@ -140,17 +149,12 @@ DecoderConfig read_gemma3(const JsonFields& config) {
       result.layers[i].window = (static_cast<std::int64_t>(i) + 1) % pattern == 0 ? 0 : window;
     }
   }
-  if (config.has("rope_parameters")) {
-    const JsonFields kinds = config.object("rope_parameters");
-    result.rotary = {read_rotary_of(kinds.object("full_attention"), config, dims, 1e6, 1),
-                     read_rotary_of(kinds.object("sliding_attention"), config, dims, 1e4, 1)};
-  } else {
-    RotaryConfig local;
-    local.dims = dims;
-    local.base = config.real_or("rope_local_base_freq", 1e4);
-    result.rotary.push_back(local);
+  read_two_rotaries(config, result, 1e6, config.real_or("rope_local_base_freq", 1e4));
+  if (config.flag_or("use_bidirectional_attention", false)) {  // EmbeddingGemma; its windows are of both sides together
+    result.attention.causal = false;
+    result.encoder = true;
+    for (LayerConfig& layer : result.layers) layer.window = layer.window > 0 ? layer.window / 2 + 1 : 0;
   }
-  for (LayerConfig& layer : result.layers) layer.rotary = layer.window > 0 ? 1 : 0;
   return result;
 }
 
@@ -158,9 +162,7 @@ DecoderConfig read_qwen3_next(const JsonFields& config) {
   DecoderConfig result = read_qwen3_moe(config);
   result.norm.one_more = true;
   result.attention.gated = true;
-  result.experts.shared = config.integer("shared_expert_intermediate_size", 1, kMaxSize);
-  result.experts.shared_gate = true;
-  result.names.layer.shared = "mlp.shared_expert";
+  use_gated_shared_expert(config, result);
   DeltaConfig& delta = result.delta;
   delta.key_heads = config.integer("linear_num_key_heads", 1, kMaxHeads);
   delta.key_size = config.integer("linear_key_head_dim", 1, kMaxHeads);
@@ -180,11 +182,17 @@ DecoderConfig read_qwen3_next(const JsonFields& config) {
   return result;
 }
 
-DecoderConfig read_glm4(const JsonFields& config) {
+DecoderConfig read_glm(const JsonFields& config) {
   DecoderConfig result = read_common(config, "rms_norm_eps", false);
   result.attention.bias = config.flag_or("attention_bias", false);
   result.rotary.at(0).interleaved = true;
   result.feed.fused = true;
+  result.names.layer.up = "mlp.gate_up_proj";
+  return result;
+}
+
+DecoderConfig read_glm4(const JsonFields& config) {
+  DecoderConfig result = read_glm(config);
   use_glm4_names(result.names);
   return result;
 }
@@ -204,7 +212,11 @@ DecoderConfig read_smollm3(const JsonFields& config) {
   DecoderConfig result = read_llama(config);
   result.tied = config.flag_or("tie_word_embeddings", true);
   read_qwen_windows(config, result);
-  if (!config.has("no_rope_layers")) return result;
+  if (!config.has("no_rope_layers")) {
+    const auto every = static_cast<std::size_t>(config.integer_or("no_rope_layer_interval", 4, 1, kMaxLayers));
+    for (std::size_t i = every - 1; i < result.layers.size(); i += every) result.layers[i].rotary = -1;
+    return result;
+  }
   const auto& uses = config.array("no_rope_layers");
   if (uses.size() != result.layers.size()) config.fail("no_rope_layers", "does not have a number for each layer");
   for (std::size_t i = 0; i < uses.size(); ++i) {
@@ -216,7 +228,9 @@ DecoderConfig read_smollm3(const JsonFields& config) {
 
 constexpr std::array kFamilies = {
     Family{"bert", read_bert},
+    Family{"camembert", read_roberta},
     Family{"cohere", read_cohere},
+    Family{"cohere2", read_cohere2},
     Family{"deepseek_v2", read_deepseek_v2},
     Family{"deepseek_v3", read_deepseek_v3},
     Family{"distilbert", read_distilbert},
@@ -224,6 +238,7 @@ constexpr std::array kFamilies = {
     Family{"gemma", read_gemma},
     Family{"gemma2", read_gemma2},
     Family{"gemma3_text", read_gemma3},
+    Family{"glm", read_glm},
     Family{"glm4", read_glm4},
     Family{"gpt2", read_gpt2},
     Family{"gpt_neox", read_gpt_neox},
@@ -237,9 +252,12 @@ constexpr std::array kFamilies = {
     Family{"nomic_bert", read_nomic_bert},
     Family{"olmo", read_olmo},
     Family{"olmo2", read_olmo2},
+    Family{"olmo3", read_olmo3},
+    Family{"olmoe", read_olmoe},
     Family{"phi", read_phi},
     Family{"phi3", read_phi3},
     Family{"qwen2", read_qwen2},
+    Family{"qwen2_moe", read_qwen2_moe},
     Family{"qwen3", read_qwen3},
     Family{"qwen3_moe", read_qwen3_moe},
     Family{"qwen3_next", read_qwen3_next},
@@ -256,11 +274,74 @@ std::span<const Family> families() {
   return kFamilies;
 }
 
+namespace {
+
+// What transformers takes where a config.json leaves it out, as far as the readers above take something else.
+constexpr std::string_view kDefaults = R"({
+"cohere":{"rope_theta":5e5},
+"cohere2":{"sliding_window":4096},
+"deepseek_v3":{"routed_scaling_factor":2.5,"n_shared_experts":1,"n_group":8,"topk_group":4,"first_k_dense_replace":3},
+"gemma2":{"attn_logit_softcapping":50,"final_logit_softcapping":30},
+"gemma3_text":{"vocab_size":262208,"hidden_size":2304,"intermediate_size":9216,"rope_theta":1e6,"num_hidden_layers":26,
+"num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,"query_pre_attn_scalar":256,"sliding_window":4096,
+"max_position_embeddings":131072},
+"glm":{"attention_bias":true,"rms_norm_eps":1.5625e-7,"partial_rotary_factor":0.5},
+"glm4":{"attention_bias":true,"rms_norm_eps":1.5625e-7,"partial_rotary_factor":0.5},
+"gpt_neox":{"rotary_pct":0.25},
+"gpt_oss":{"rms_norm_eps":1e-5,"rope_theta":150000,"sliding_window":128,"rope_scaling":{"rope_type":"yarn","factor":32,
+"original_max_position_embeddings":4096,"truncate":false}},
+"lfm2":{"norm_eps":1e-5,"rope_theta":1e6},
+"mistral":{"sliding_window":4096},
+"mixtral":{"num_experts_per_tok":2,"rms_norm_eps":1e-5,"rope_theta":1e6},
+"nomic_bert":{"rotary_emb_base":1000},
+"olmo2":{"rms_norm_eps":1e-5},
+"olmo3":{"rms_norm_eps":1e-5,"rope_theta":5e5,"sliding_window":4096},
+"olmoe":{"rms_norm_eps":1e-5},
+"phi":{"partial_rotary_factor":0.5},
+"phi3":{"rms_norm_eps":1e-5},
+"qwen3_next":{"norm_topk_prob":true,"partial_rotary_factor":0.25},
+"smollm3":{"rope_theta":2e6},
+"stablelm":{"partial_rotary_factor":0.25}})";
+
+}  // namespace
+
+void add_defaults(nlohmann::json& config, const std::string& family) {
+  const nlohmann::json known = io::parse_json(family, kDefaults);
+  const auto defaults = known.find(family);
+  if (defaults == known.end()) return;
+  // Null is not left out: it says that there is no such thing.
+  using Object = nlohmann::json::object_t;
+  const Object& own = defaults->get_ref<const Object&>();
+  config.get_ref<Object&>().insert(own.begin(), own.end());
+}
+
+void read_two_rotaries(const JsonFields& config, DecoderConfig& result, double base, double base_of_windows) {
+  const std::int64_t dims = result.attention.head_dim;
+  if (config.has("rope_parameters")) {
+    const JsonFields kinds = config.object("rope_parameters");
+    result.rotary = {read_rotary_of(kinds.object("full_attention"), config, dims, base, 1),
+                     read_rotary_of(kinds.object("sliding_attention"), config, dims, base_of_windows, 1)};
+  } else {
+    result.rotary.push_back({.dims = dims, .base = base_of_windows});
+  }
+  for (LayerConfig& layer : result.layers) layer.rotary = layer.window > 0 ? 1 : 0;
+}
+
 void use_glm4_names(ModelNames& names) {
   LayerNames& layer = names.layer;
   layer.attention_after = "post_self_attn_layernorm";
   layer.feed_after = "post_mlp_layernorm";
   layer.up = "mlp.gate_up_proj";
+}
+
+void read_experts(const JsonFields& config, DecoderConfig& result, std::int64_t size) {
+  const char* count = config.has("num_experts") ? "num_experts" : "num_local_experts";
+  ExpertsConfig& experts = result.experts;
+  experts.count = config.integer(count, 1, 4096);
+  experts.used = config.integer("num_experts_per_tok", 1, experts.count);
+  experts.size = size;
+  experts.normalize = config.flag_or("norm_topk_prob", false);
+  for (LayerConfig& layer : result.layers) layer.experts = true;
 }
 
 void require(const JsonFields& config, const char* key, bool value, bool fallback) {

@@ -26,8 +26,12 @@ std::span<const Family> families();
 // Families that need more than a few lines have files of their own: families_encoder.cpp, families_other.cpp.
 using ReadFamily = DecoderConfig(const io::JsonFields& config);
 ReadFamily read_bert, read_distilbert, read_modernbert, read_nomic_bert, read_roberta;
-ReadFamily read_cohere, read_deepseek_v2, read_deepseek_v3, read_falcon, read_gpt2, read_gpt_neox, read_gpt_oss,
-    read_lfm2, read_olmo, read_olmo2, read_phi, read_phi3, read_stablelm, read_starcoder2;
+ReadFamily read_cohere, read_cohere2, read_deepseek_v2, read_deepseek_v3, read_falcon, read_gpt2, read_gpt_neox,
+    read_gpt_oss, read_lfm2, read_olmo, read_olmo2, read_olmo3, read_olmoe, read_phi, read_phi3, read_stablelm,
+    read_starcoder2;
+
+/// Adds what transformers takes where a family's config.json, an object, leaves something out.
+void add_defaults(nlohmann::json& config, const std::string& family);
 
 // What they share.
 
@@ -39,6 +43,11 @@ RotaryConfig read_rotary(const io::JsonFields& config, std::int64_t head_dim);
 /// The same where rope_parameters has an object for each kind of layer.
 RotaryConfig read_rotary_of(const io::JsonFields& parameters, const io::JsonFields& config, std::int64_t head_dim,
                             double base, double share);
+/// Rotary embeddings of layers that see everything and of those with a window, whose windows are known: as
+/// rope_parameters says for each, else what there is already, and one of `base_of_windows`.
+void read_two_rotaries(const io::JsonFields& config, DecoderConfig& result, double base, double base_of_windows);
+/// Their number, how many are used, and whether these are normalised; all layers have them.
+void read_experts(const io::JsonFields& config, DecoderConfig& result, std::int64_t size);
 /// Windows of the layers that layer_types calls sliding_attention; FormatError for kinds that are not attention.
 /// Returns whether there is a list.
 bool read_layer_types(const io::JsonFields& config, DecoderConfig& result);

@@ -1,4 +1,5 @@
 // Families of encoders: every token sees all others, and the last hidden states are the result.
+#include <array>
 #include <cmath>
 
 #include "models/language/families.h"
@@ -63,6 +64,8 @@ void use_nomic_bert_names(ModelNames& names) {
 
 DecoderConfig read_bert(const JsonFields& config) {
   require(config, "is_decoder", false, false);
+  if (config.text_or("position_embedding_type", "absolute") != "absolute")
+    config.fail("position_embedding_type", "only absolute is supported");
   DecoderConfig result = read_common(config, "layer_norm_eps", true);
   result.norm.eps = config.real_or("layer_norm_eps", 1e-12);
   make_bert(result);
@@ -132,16 +135,6 @@ DecoderConfig read_modernbert(const JsonFields& config) {
   result.feed.bias = config.flag_or("mlp_bias", false);
   result.feed.activation = read_activation(config, "hidden_activation", "gelu");
   result.encoder = true;
-  const std::int64_t dims = result.attention.head_dim;
-  if (config.has("rope_parameters")) {
-    const JsonFields kinds = config.object("rope_parameters");
-    result.rotary = {read_rotary_of(kinds.object("full_attention"), config, dims, 160000, 1),
-                     read_rotary_of(kinds.object("sliding_attention"), config, dims, 10000, 1)};
-  } else {
-    RotaryConfig everywhere{.dims = dims, .base = config.real_or("global_rope_theta", 160000)};
-    RotaryConfig local{.dims = dims, .base = config.real_or("local_rope_theta", 10000)};
-    result.rotary = {everywhere, local};
-  }
   // A token sees half of local_attention on either side, and itself.
   const std::int64_t window = config.integer_or("local_attention", 128, 1, INT32_MAX) / 2 + 1;
   const std::int64_t every = config.integer_or("global_attn_every_n_layers", 3, 1, 1024);
@@ -152,14 +145,54 @@ DecoderConfig read_modernbert(const JsonFields& config) {
   for (std::size_t i = 0; i < result.layers.size(); ++i) {
     const bool full = listed ? types[i] == "full_attention" : static_cast<std::int64_t>(i) % every == 0;
     result.layers[i].window = full ? 0 : window;
-    result.layers[i].rotary = full ? 0 : 1;
   }
+  if (!result.rotary.empty()) result.rotary.front().base = config.real_or("global_rope_theta", 160000);
+  read_two_rotaries(config, result, 160000, config.real_or("local_rope_theta", 10000));
   result.layers.front().first_norm = false;
   use_modernbert_names(result.names);
   return result;
 }
 
+namespace {
+
+// Nomic's own program has the words of GPT-2.
+struct Word {
+  const char* own;
+  const char* usual;
+};
+constexpr std::array kWords = {Word{"n_embd", "hidden_size"},
+                               Word{"n_head", "num_attention_heads"},
+                               Word{"n_inner", "intermediate_size"},
+                               Word{"n_layer", "num_hidden_layers"},
+                               Word{"n_positions", "max_position_embeddings"},
+                               Word{"layer_norm_epsilon", "layer_norm_eps"},
+                               Word{"rotary_emb_fraction", "partial_rotary_factor"}};
+// What would be another model.
+constexpr std::array kUnlike = {
+    "causal",       "prenorm",      "use_rms_norm", "parallel_block",        "rotary_emb_interleaved", "qkv_proj_bias",
+    "mlp_fc1_bias", "mlp_fc2_bias", "num_experts",  "rotary_scaling_factor", "rotary_emb_scale_base"};
+
+nlohmann::json in_usual_words(const JsonFields& config) {
+  for (const char* key : kUnlike) {
+    if (config.has(key) && !(config.at(key).is_boolean() && !config.flag_or(key, true)))
+      config.fail(key, "is not supported");
+  }
+  if (config.text_or("activation_function", "swiglu") != "swiglu") config.fail("activation_function", "is not swiglu");
+  nlohmann::json result = config.at_object();
+  for (const Word& word : kWords) {
+    if (config.has(word.own)) result[word.usual] = config.at(word.own);
+  }
+  result.erase(kWords.front().own);
+  return result;
+}
+
+}  // namespace
+
 DecoderConfig read_nomic_bert(const JsonFields& config) {
+  if (config.has(kWords.front().own)) {
+    const nlohmann::json usual = in_usual_words(config);
+    return read_nomic_bert(JsonFields(usual, config.where()));
+  }
   DecoderConfig result = read_common(config, "layer_norm_eps", true);
   const std::vector<RotaryConfig> rotary = result.rotary;
   result.norm.eps = config.real_or("layer_norm_eps", 1e-12);

@@ -16,6 +16,14 @@ NormConfig layer_norm_of(double eps, bool bias = true) {
   return {.kind = NormKind::layer, .bias = bias, .eps = eps};
 }
 
+// Of layers that are not listed, all but every fourth have a window.
+void read_windows_of_most(const JsonFields& config, DecoderConfig& result) {
+  if (read_layer_types(config, result)) return;
+  const std::int64_t window = config.integer("sliding_window", 1, INT32_MAX);
+  const auto every = static_cast<std::size_t>(config.integer_or("sliding_window_pattern", 4, 1, 1024));
+  for (std::size_t i = 0; i < result.layers.size(); ++i) result.layers[i].window = (i + 1) % every == 0 ? 0 : window;
+}
+
 DecoderConfig read_deepseek(const JsonFields& config) {
   DecoderConfig result = read_common(config, "rms_norm_eps", false);
   LatentConfig& latent = result.attention.latent;
@@ -116,6 +124,14 @@ DecoderConfig read_cohere(const JsonFields& config) {
   result.parallel = true;
   result.names.layer.feed_norm = "";
   result.logit_scale = config.real_or("logit_scale", 0.0625);
+  return result;
+}
+
+// Layers that see everything go without positions.
+DecoderConfig read_cohere2(const JsonFields& config) {
+  DecoderConfig result = read_cohere(config);
+  read_windows_of_most(config, result);
+  for (LayerConfig& layer : result.layers) layer.rotary = layer.window > 0 ? 0 : -1;
   return result;
 }
 
@@ -227,16 +243,14 @@ DecoderConfig read_gpt_oss(const JsonFields& config) {
   result.attention.bias = config.flag_or("attention_bias", true);
   result.attention.output_bias = result.attention.bias;
   result.attention.sinks = true;
-  result.experts = {.count = config.integer("num_local_experts", 1, 4096),
-                    .used = config.integer("num_experts_per_tok", 1, 4096),
-                    .size = result.feed.size,
-                    .gate = ExpertsConfig::Gate::softmax_of_top,
-                    .router_bias = true,
-                    .stacked = true};
+  read_experts(config, result, result.feed.size);
+  result.experts.normalize = false;
+  result.experts.gate = ExpertsConfig::Gate::softmax_of_top;
+  result.experts.router_bias = true;
+  result.experts.stacked = true;
   result.feed.clamped = true;
   result.feed.limit = config.real_or("swiglu_limit", 7);
   result.feed.alpha = config.real_or("swiglu_alpha", 1.702);
-  for (LayerConfig& layer : result.layers) layer.experts = true;
   if (!read_layer_types(config, result)) {
     const std::int64_t window = config.integer("sliding_window", 1, INT32_MAX);
     for (std::size_t i = 0; i < result.layers.size(); i += 2) result.layers[i].window = window;
@@ -279,16 +293,41 @@ DecoderConfig read_olmo(const JsonFields& config) {
   return result;
 }
 
-DecoderConfig read_olmo2(const JsonFields& config) {
+namespace {
+
+DecoderConfig read_full_norm(const JsonFields& config) {
   DecoderConfig result = read_common(config, "rms_norm_eps", false);
   result.attention.bias = config.flag_or("attention_bias", false);
   result.attention.output_bias = result.attention.bias;
   result.attention.full_norm = true;
+  return result;
+}
+
+}  // namespace
+
+DecoderConfig read_olmo2(const JsonFields& config) {
+  DecoderConfig result = read_full_norm(config);
   LayerNames& names = result.names.layer;
   names.attention_norm = "";
   names.attention_after = "post_attention_layernorm";
   names.feed_norm = "";
   names.feed_after = "post_feedforward_layernorm";
+  return result;
+}
+
+// Rotary embeddings are stretched where layers see everything.
+DecoderConfig read_olmo3(const JsonFields& config) {
+  DecoderConfig result = read_olmo2(config);
+  read_windows_of_most(config, result);
+  const double base = config.real("rope_theta");
+  read_two_rotaries(config, result, base, base);
+  return result;
+}
+
+DecoderConfig read_olmoe(const JsonFields& config) {
+  if (config.has("clip_qkv")) config.fail("clip_qkv", "is not supported for olmoe");
+  DecoderConfig result = read_full_norm(config);
+  read_experts(config, result, result.feed.size);
   return result;
 }
 

@@ -44,7 +44,7 @@ std::optional<Tensor> LayeredModel::next_step(const Tensor& ids, LayeredCache* c
 std::unique_ptr<LanguageCache> LayeredModel::make_cache() const {
   if (encoder()) {
     throw ValueError(
-        fmt::format("{} is an encoder: every token sees those behind it, so there is nothing to cache", family()));
+        fmt::format("{} gives hidden states here: it foretells no text, and there is nothing to cache", family()));
   }
   return std::make_unique<LayeredCache>(*this);
 }

@@ -1,6 +1,7 @@
 // Models from files: folders of Hugging Face and GGUF files.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -36,12 +37,17 @@ struct OtherFamily {
   std::string_view name;
   std::unique_ptr<LanguageModel> (*create)(const io::JsonFields& config);
 };
-constexpr std::array kOthers = {OtherFamily{"mamba", create_mamba}, OtherFamily{"mamba2", create_mamba2},
-                                OtherFamily{"rwkv", create_rwkv4},  OtherFamily{"rwkv7", create_rwkv7},
-                                OtherFamily{"t5", create_t5},       OtherFamily{"whisper", create_whisper}};
+constexpr std::array kOthers = {OtherFamily{"mamba", create_mamba},    OtherFamily{"mamba2", create_mamba2},
+                                OtherFamily{"mt5", create_t5},         OtherFamily{"rwkv", create_rwkv4},
+                                OtherFamily{"rwkv7", create_rwkv7},    OtherFamily{"t5", create_t5},
+                                OtherFamily{"whisper", create_whisper}};
+
+/// Gemma 3 for pictures and texts, of which the part for texts is read.
+constexpr const char* kWithPictures = "gemma3";
 
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kWhole = "model.safetensors";
+constexpr const char* kPickle = "pytorch_model.bin";  // of folders that are older
 
 bool folder_has(const std::string& folder, std::string_view name) {
   const std::vector<os::DirectoryEntry> entries = os::list_directory(folder);
@@ -51,7 +57,8 @@ bool folder_has(const std::string& folder, std::string_view name) {
 // A folder without the files of a model: what was looked for, and what lies there instead.
 void check_folder(const std::string& path) {
   const bool described = folder_has(path, "config.json");
-  if (described && (folder_has(path, kWhole) || folder_has(path, kIndex))) return;
+  const auto has = [&](const char* name) { return folder_has(path, name); };
+  if (described && (has(kWhole) || has(kIndex) || has(kPickle))) return;
   std::string others;
   for (const os::DirectoryEntry& entry : os::list_directory(path)) {
     for (const std::string_view kind : {".gguf", ".safetensors", ".bin", ".pth", ".model"}) {
@@ -67,9 +74,26 @@ void check_folder(const std::string& path) {
                   others.empty() ? "none" : others));
 }
 
-std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::string_view file, std::int64_t context) {
-  const io::JsonFields config(document, std::string(file));
-  const std::string family = config.text("model_type");
+// Whether a model was saved without its head, which then is not there: Qwen3-Embedding.
+bool lacks_head(const DecoderConfig& config, const io::TensorMap& tensors) {
+  if (config.tied || tensors.contains(config.names.head + ".weight")) return false;
+  const std::string& embedding = config.names.embedding;
+  return tensors.contains(embedding.substr(embedding.find('.') + 1) + ".weight");
+}
+
+// `tensors`: what there is to load, if it is known.
+std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::string_view file, std::int64_t context,
+                                      const io::TensorMap& tensors = {}) {
+  const io::JsonFields given(document, std::string(file));
+  std::string family = given.text("model_type");
+  nlohmann::json whole = document;
+  if (family == kWithPictures) {
+    family = "gemma3_text";
+    whole = given.object("text_config").at_object();
+    whole["model_type"] = family;
+  }
+  add_defaults(whole, family);
+  const io::JsonFields config(whole, std::string(file));
   for (const OtherFamily& other : kOthers) {
     if (other.name != family) continue;
     if (context != 0) throw ValueError(fmt::format("{}: a context is asked for, and there is none to choose", family));
@@ -84,19 +108,22 @@ std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::strin
         fmt::format("{}: model_type: {} is no family that is supported ({})", file, in_quotes(family), known));
   }
   DecoderConfig described = row->read(config);
+  if (lacks_head(described, tensors)) described.encoder = true;
   read_classifier(config, described);
   use_context(described, context);
   return std::make_unique<Decoder>(std::move(described));
 }
 
 // What files hold beside the weights that the config describes: heads that repeat the embedding, position numbers,
-// a pooler that takes no part in hidden states, layers that predict further tokens.
+// masks, a pooler that takes no part in hidden states, layers that predict further tokens, and a bias of T5's that its
+// authors' program had and did not use.
 bool is_unused(const std::string& name, const LanguageModel& model) {
   if (name.ends_with("rotary_emb.inv_freq") || name.ends_with("position_ids")) return true;
-  if (name.ends_with(".attn.bias") || name.ends_with("masked_bias")) return true;
+  if (name.ends_with(".attn.bias") || name.ends_with("attention.bias") || name.ends_with("masked_bias")) return true;
+  if (name.ends_with("EncDecAttention.relative_attention_bias.weight")) return true;
   if (name.starts_with("mtp.") || name.find(".layers.0.attn.v_lora.") != std::string::npos) return true;
   if ((name.starts_with("pooler.") || name.starts_with("roberta.pooler.")) && model.encoder()) return true;
-  return name == "lm_head.weight" || name == "proj_out.weight" || name.ends_with("coder.embed_tokens.weight");
+  return name.ends_with("lm_head.weight") || name == "proj_out.weight" || name.ends_with("coder.embed_tokens.weight");
 }
 
 // Whether a model reads a parameter by products and look-ups alone: these read packed weights where they lie.
@@ -105,23 +132,64 @@ bool is_read_packed(const std::string& name, const Tensor& tensor) {
   return tensor.rank() == 2 && name.ends_with(".weight");
 }
 
-void load_into(LanguageModel& model, io::TensorMap tensors, bool packed) {
-  std::set<std::string, std::less<>> wanted;
-  for (const auto& [name, tensor] : model.state_dict()) wanted.insert(name);
-  // Weights of some encoders stand below the name of the model that they were saved with.
-  for (const char* prefix : {"bert.", "roberta.", "distilbert.", "model."}) {
-    const std::string_view start(prefix);
-    const bool all = !wanted.empty() && std::all_of(wanted.begin(), wanted.end(), [&](const std::string& name) {
-      return !tensors.contains(name) && tensors.contains(prefix + name);
-    });
-    if (!all) continue;
-    io::TensorMap shorter;
-    for (auto& [name, tensor] : tensors) {
-      if (std::string_view(name).starts_with(start)) shorter.emplace(name.substr(start.size()), std::move(tensor));
-    }
-    tensors = std::move(shorter);
-    break;
+// What stands in front of a model's names in files, and in front of ours: models were saved inside of others, or by
+// themselves.
+struct Naming {
+  const char* file;
+  const char* ours;
+};
+constexpr std::array kNamings = {Naming{"", ""},
+                                 Naming{"bert.", ""},
+                                 Naming{"roberta.", ""},
+                                 Naming{"distilbert.", ""},
+                                 Naming{"model.", ""},
+                                 Naming{"", "model."},
+                                 Naming{"", "transformer."},
+                                 Naming{"language_model.", ""},
+                                 Naming{"model.language_model.", "model."}};
+
+using Names = std::set<std::string, std::less<>>;
+
+// What TensorFlow calls a norm's weight and bias.
+std::string without_old_word(std::string name) {
+  const bool weight = name.ends_with("LayerNorm.gamma");
+  if (weight || name.ends_with("LayerNorm.beta")) {
+    name.resize(name.rfind('.') + 1);
+    name += weight ? "weight" : "bias";
   }
+  return name;
+}
+
+// Whether it belongs to a layer behind the last one that predicts a further token (DeepSeek V3): these have a
+// projection of their own.
+bool predicts_further(const std::string& name, const io::TensorMap& tensors) {
+  constexpr std::string_view kLayers = ".layers.";
+  const std::size_t at = name.find(kLayers);
+  if (at == std::string::npos) return false;
+  return tensors.contains(name.substr(0, name.find('.', at + kLayers.size())) + ".eh_proj.weight");
+}
+
+// All that is wanted, as it is named in one of the ways, and what stands beside it there; else everything as it is.
+io::TensorMap named_as_wanted(const Names& wanted, io::TensorMap tensors) {
+  for (const Naming& naming : kNamings) {
+    io::TensorMap renamed;
+    for (const auto& [name, tensor] : tensors) {
+      if (wanted.contains(name)) {  // heads may stand beside what the others stand inside of
+        renamed.emplace(name, tensor);
+      } else if (name.starts_with(naming.file) && !predicts_further(name, tensors)) {
+        renamed.emplace(naming.ours + without_old_word(name.substr(std::strlen(naming.file))), tensor);
+      }
+    }
+    const auto has = [&](const std::string& name) { return renamed.contains(name); };
+    if (std::all_of(wanted.begin(), wanted.end(), has)) return renamed;
+  }
+  return tensors;
+}
+
+void load_into(LanguageModel& model, io::TensorMap tensors, bool packed) {
+  Names wanted;
+  for (const auto& [name, tensor] : model.state_dict()) wanted.insert(name);
+  tensors = named_as_wanted(wanted, std::move(tensors));
   std::erase_if(tensors,
                 [&](const auto& item) { return !wanted.contains(item.first) && is_unused(item.first, model); });
   for (auto& [name, parameter] : model.named_parameters()) {
@@ -164,6 +232,7 @@ std::vector<std::string> language_families() {
   std::vector<std::string> names;
   for (const Family& family : families()) names.emplace_back(family.name);
   for (const OtherFamily& family : kOthers) names.emplace_back(family.name);
+  names.emplace_back(kWithPictures);
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -192,7 +261,9 @@ std::string local_language_model(const std::string& path, const io::HubOptions& 
 }
 
 io::TensorMap load_model_folder(const std::string& path, io::LoadOptions options) {
-  if (!folder_has(path, kIndex)) return io::load_weights(path + "/" + kWhole, options);
+  if (!folder_has(path, kIndex)) {
+    return io::load_weights(path + "/" + (folder_has(path, kWhole) ? kWhole : kPickle), options);
+  }
   const std::string index = path + "/" + kIndex;
   io::TensorMap result;
   for (const auto& [file, names] : shards_of(index)) {
@@ -215,8 +286,8 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Devi
     const std::string config = path + "/config.json";
     check_folder(path);
     const nlohmann::json document = io::parse_json(os::map_file(config));
-    model = create(document, config, options.context);
     io::TensorMap tensors = load_model_folder(path);
+    model = create(document, config, options.context, tensors);
     read_packed_weights(io::JsonFields(document, config), tensors, options.packed);
     split_rwkv7_shares(tensors);
     load_into(*model, std::move(tensors), options.packed);

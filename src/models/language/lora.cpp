@@ -171,6 +171,11 @@ const LoraOptions& LoraAdapter::options() const {
   return parts_->options;
 }
 
+// A text, since that is shorter than what would make it; the nulls are an adapter's own.
+constexpr std::string_view kPeftConfig = R"({"peft_type":"LORA","task_type":"CAUSAL_LM","base_model_name_or_path":null,
+"r":null,"lora_alpha":null,"lora_dropout":0.0,"use_rslora":null,"target_modules":null,"rank_pattern":null,
+"alpha_pattern":{},"fan_in_fan_out":null,"bias":"none","init_lora_weights":true,"inference_mode":true})";
+
 void LoraAdapter::save(const std::string& folder, const std::string& base_model) const {
   os::make_directories(folder);
   io::TensorMap tensors;
@@ -191,20 +196,14 @@ void LoraAdapter::save(const std::string& folder, const std::string& base_model)
       options.targets.empty() ? std::vector<std::string>(targets.begin(), targets.end()) : options.targets;
   bool transposed = false;
   for (const auto& [path, slot] : parts_->slots) transposed = transposed || slot->transposed;
-  const nlohmann::ordered_json config{{"peft_type", "LORA"},
-                                      {"task_type", "CAUSAL_LM"},
-                                      {"base_model_name_or_path", base_model},
-                                      {"r", options.rank},
-                                      {"lora_alpha", options.alpha},
-                                      {"lora_dropout", 0.0},
-                                      {"use_rslora", options.root_of_rank},
-                                      {"target_modules", names},
-                                      {"rank_pattern", ranks},
-                                      {"alpha_pattern", nlohmann::ordered_json::object()},
-                                      {"fan_in_fan_out", transposed},
-                                      {"bias", "none"},
-                                      {"init_lora_weights", true},
-                                      {"inference_mode", true}};
+  auto config = nlohmann::ordered_json::parse(kPeftConfig);
+  config["base_model_name_or_path"] = base_model;
+  config["r"] = options.rank;
+  config["lora_alpha"] = options.alpha;
+  config["use_rslora"] = options.root_of_rank;
+  config["target_modules"] = names;
+  config["rank_pattern"] = std::move(ranks);
+  config["fan_in_fan_out"] = transposed;
   os::AtomicFile file(folder + "/adapter_config.json");
   file.write(config.dump(2) + "\n");
   file.commit();

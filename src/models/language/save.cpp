@@ -50,10 +50,14 @@ void save_language_model(const LanguageModel& model, const std::string& source, 
   const os::FileBytes text = os::map_file(source + "/config.json");
   io::parse_json(text);  // with its limits
   auto config = nlohmann::ordered_json::parse(text_of(text.bytes));
+  if (model.family() == "gemma3_text" && config.contains("text_config")) {  // of one for pictures, too
+    config = nlohmann::ordered_json(config["text_config"]);
+    config["model_type"] = model.family();
+  }
   for (const char* key : {"dtype", "torch_dtype"}) {
     if (config.contains(key)) config[key] = "float32";
   }
-  config.erase("quantization_config");
+  for (const char* key : {"quantization_config", "quantization"}) config.erase(key);
   save_text(path + "/config.json", config.dump(2) + "\n");
   for (const char* name : kBeside) {
     const std::filesystem::path from = std::filesystem::path(source) / name;

@@ -146,13 +146,14 @@ std::unique_ptr<LanguageModel> create_t5(const io::JsonFields& config) {
   if (result.farthest <= result.buckets / 2) config.fail("relative_attention_max_distance", "is below the buckets");
   result.attention = {.heads = config.integer("num_heads", 1, 65'536), .head_dim = config.integer("d_kv", 1, 65'536)};
   result.norm.eps = config.real_or("layer_norm_epsilon", 1e-6);
-  const std::string kind = config.text_or("feed_forward_proj", "relu");
+  const bool newer = config.text("model_type") == "mt5";  // the second version's words are its defaults
+  const std::string kind = config.text_or("feed_forward_proj", newer ? "gated-gelu" : "relu");
   result.feed = {.size = config.integer("d_ff", 1, kMaxSize), .gated = kind == "gated-gelu"};
   if (kind != "relu" && kind != "gated-gelu")
     config.fail("feed_forward_proj", "only relu and gated-gelu are supported");
   result.feed.activation = result.feed.gated ? Activation::gelu_tanh : Activation::relu;
-  result.tied = config.flag_or("tie_word_embeddings", true);
-  result.scaled = config.flag_or("scale_decoder_outputs", result.tied);
+  result.tied = config.flag_or("tie_word_embeddings", !newer);
+  result.scaled = config.flag_or("scale_decoder_outputs", result.tied && !newer);
   return make_t5(result);
 }
 

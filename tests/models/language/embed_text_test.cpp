@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <lockstep/autograd.h>
@@ -43,6 +44,17 @@ TEST(EmbedText, PoolsTheStatesOfTransformers) {
   }
 }
 
+TEST(EmbedText, OfFewerDimensionsIsTheBeginning) {
+  const auto root = test::test_data("lm");
+  LOCKSTEP_REQUIRE_DATA(root);
+  const auto model = load_language_model((root / "bert").string());
+  const std::vector<std::int64_t> ids = {3, 1, 4, 1, 5};
+  const Tensor whole = embed_text(*model, ids);
+  EXPECT_BITS_EQ(first_dimensions(whole, 16), normalize(whole.narrow(0, 0, 16), 2, 0));
+  EXPECT_THROW(first_dimensions(whole, 65), ValueError);
+  EXPECT_THROW(first_dimensions(whole, 0), ValueError);
+}
+
 TEST(EmbedText, OfADecoderIsWhatItsLogitsAreMadeOf) {
   const auto root = test::test_data("lm");
   LOCKSTEP_REQUIRE_DATA(root);
@@ -75,6 +87,17 @@ TEST(EmbedText, PoolingIsWhatTheFilesSay) {
   EXPECT_THROW(says(R"({"pooling_mode_max_tokens":true})"), FormatError);
   EXPECT_THROW(says(R"({"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":true})"), FormatError);
   EXPECT_THROW(says("{}"), FormatError);
+  // What sentence-transformers does behind it.
+  const auto steps = [&](const std::string& last) {
+    folder.write("modules.json", R"([{"idx":0,"path":"","type":"sentence_transformers.models.Transformer"},
+        {"idx":1,"path":"1_Pooling","type":"sentence_transformers.models.Pooling"},
+        {"idx":2,"path":"2","type":"sentence_transformers.models.)" +
+                                     last + R"("}])");
+    return says(R"({"pooling_mode":"mean"})");
+  };
+  EXPECT_EQ(steps("Normalize"), Pooling::mean);
+  EXPECT_THAT(test::message_of<FormatError>([&] { steps("Dense"); }),
+              testing::HasSubstr(R"(type: "sentence_transformers.models.Dense" is not offered)"));
 }
 
 TEST(EmbedText, RefusesWhatMakesNoSense) {

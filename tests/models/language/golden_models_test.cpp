@@ -43,6 +43,23 @@ void expect_golden(const char* name, const LanguageModel& model, const std::stri
   }
 }
 
+TEST(GoldenModels, NewerRelatives) {
+  for (const char* name : {"cohere2", "glm", "olmo3", "olmoe", "qwen2_moe"}) {
+    const auto model = load_language_model(golden_folder(name));
+    EXPECT_EQ(model->family(), name);
+    expect_golden(name, *model);
+  }
+}
+
+// EmbeddingGemma's attention: hidden states, of tokens that see what follows them, too.
+TEST(GoldenModels, Gemma3InBothDirections) {
+  const auto model = load_language_model(golden_folder("gemma3_both_ways"));
+  EXPECT_TRUE(model->encoder());
+  const io::TensorMap golden = io::load_safetensors(golden_folder("gemma3_both_ways") + "/golden.safetensors").tensors;
+  const Tensor& exact = golden.at("f64");
+  EXPECT_LE(distance_of(model->forward(golden.at("ids")), exact), 4 * distance_of(golden.at("f32"), exact));
+}
+
 TEST(GoldenModels, ConvolutionLayersOfLfm2) {
   const auto model = load_language_model(golden_folder("lfm2"));
   expect_golden("lfm2", *model);
