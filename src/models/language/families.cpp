@@ -204,7 +204,11 @@ DecoderConfig read_smollm3(const JsonFields& config) {
   DecoderConfig result = read_llama(config);
   result.tied = config.flag_or("tie_word_embeddings", true);
   read_qwen_windows(config, result);
-  if (!config.has("no_rope_layers")) return result;
+  if (!config.has("no_rope_layers")) {
+    const auto every = static_cast<std::size_t>(config.integer_or("no_rope_layer_interval", 4, 1, kMaxLayers));
+    for (std::size_t i = every; i <= result.layers.size(); i += every) result.layers[i - 1].rotary = -1;
+    return result;
+  }
   const auto& uses = config.array("no_rope_layers");
   if (uses.size() != result.layers.size()) config.fail("no_rope_layers", "does not have a number for each layer");
   for (std::size_t i = 0; i < uses.size(); ++i) {
@@ -323,7 +327,8 @@ RotaryConfig read_rotary_of(const JsonFields& parameters, const JsonFields& conf
   if (result.dims % 2 != 0 || result.dims == 0)
     parameters.fail("partial_rotary_factor", "rotates an odd number of elements");
   const std::string kind = parameters.text_or("rope_type", parameters.text_or("type", "default"));
-  if (kind == "default") return result;
+  // Of text alone, all of mrope's positions are those of its tokens (Qwen's models of pictures).
+  if (kind == "default" || kind == "mrope") return result;
   const auto positive = [&](const char* key, double fallback) {
     const double value = parameters.real_or(key, fallback);
     if (!(value > 0)) parameters.fail(key, "is not positive");

@@ -22,6 +22,7 @@
 #include "models/language/families.h"
 #include "models/language/gguf_model.h"
 #include "models/language/packed_folder.h"
+#include "models/language/published.h"
 #include "models/language/rwkv.h"
 #include "models/language/rwkv7.h"
 #include "models/language/states.h"
@@ -89,16 +90,6 @@ std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::strin
   return std::make_unique<Decoder>(std::move(described));
 }
 
-// What files hold beside the weights that the config describes: heads that repeat the embedding, position numbers,
-// a pooler that takes no part in hidden states, layers that predict further tokens.
-bool is_unused(const std::string& name, const LanguageModel& model) {
-  if (name.ends_with("rotary_emb.inv_freq") || name.ends_with("position_ids")) return true;
-  if (name.ends_with(".attn.bias") || name.ends_with("masked_bias")) return true;
-  if (name.starts_with("mtp.") || name.find(".layers.0.attn.v_lora.") != std::string::npos) return true;
-  if ((name.starts_with("pooler.") || name.starts_with("roberta.pooler.")) && model.encoder()) return true;
-  return name == "lm_head.weight" || name == "proj_out.weight" || name.ends_with("coder.embed_tokens.weight");
-}
-
 // Whether a model reads a parameter by products and look-ups alone: these read packed weights where they lie.
 bool is_read_packed(const std::string& name, const Tensor& tensor) {
   if (tensor.rank() == 3) return name.ends_with(".experts.gate_up_proj") || name.ends_with(".experts.down_proj");
@@ -106,24 +97,7 @@ bool is_read_packed(const std::string& name, const Tensor& tensor) {
 }
 
 void load_into(LanguageModel& model, io::TensorMap tensors, bool packed) {
-  std::set<std::string, std::less<>> wanted;
-  for (const auto& [name, tensor] : model.state_dict()) wanted.insert(name);
-  // Weights of some encoders stand below the name of the model that they were saved with.
-  for (const char* prefix : {"bert.", "roberta.", "distilbert.", "model."}) {
-    const std::string_view start(prefix);
-    const bool all = !wanted.empty() && std::all_of(wanted.begin(), wanted.end(), [&](const std::string& name) {
-      return !tensors.contains(name) && tensors.contains(prefix + name);
-    });
-    if (!all) continue;
-    io::TensorMap shorter;
-    for (auto& [name, tensor] : tensors) {
-      if (std::string_view(name).starts_with(start)) shorter.emplace(name.substr(start.size()), std::move(tensor));
-    }
-    tensors = std::move(shorter);
-    break;
-  }
-  std::erase_if(tensors,
-                [&](const auto& item) { return !wanted.contains(item.first) && is_unused(item.first, model); });
+  use_own_names(model, tensors);
   for (auto& [name, parameter] : model.named_parameters()) {
     const auto found = tensors.find(name);
     if (found == tensors.end()) continue;
@@ -170,7 +144,7 @@ std::vector<std::string> language_families() {
 
 std::unique_ptr<LanguageModel> create_language_model(std::string_view config_json, std::string_view file,
                                                      std::int64_t context) {
-  return create(io::parse_json(file, config_json), file, context);
+  return create(language_config(io::parse_json(file, config_json), std::string(file)), file, context);
 }
 
 std::string local_language_model(const std::string& path, const io::HubOptions& options) {
@@ -214,7 +188,7 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Devi
   if (os::is_directory(path)) {
     const std::string config = path + "/config.json";
     check_folder(path);
-    const nlohmann::json document = io::parse_json(os::map_file(config));
+    const nlohmann::json document = language_config(io::parse_json(os::map_file(config)), config);
     model = create(document, config, options.context);
     io::TensorMap tensors = load_model_folder(path);
     read_packed_weights(io::JsonFields(document, config), tensors, options.packed);
