@@ -163,22 +163,38 @@ std::vector<std::string> quantizable_types() {
 
 std::vector<QuantizedTensor> quantize_gguf(const std::string& input, const std::string& output, std::string_view type) {
   const Recipe& recipe = recipe_of(type);
-  const os::FileBytes file = os::map_file(input);
-  if (!text_of(file.bytes).starts_with("GGUF")) {
-    throw FormatError(fmt::format("{}: a GGUF file is wanted; {}", input, describe_start(file.bytes)));
-  }
   return reading(input, [&] {
-    GgufHeader header = parse_gguf(file);
-    const OtherWeights others(header.tensors);
+    std::vector<std::string> names = {input};
+    std::vector<os::FileBytes> files;
+    Metadata metadata;
+    std::vector<GgufTensor> tensors;
+    std::vector<std::size_t> file_of;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const os::FileBytes& file = files.emplace_back(os::map_file(names[i]));
+      if (!text_of(file.bytes).starts_with("GGUF")) {
+        throw FormatError(fmt::format("{}: a GGUF file is wanted; {}", names[i], describe_start(file.bytes)));
+      }
+      GgufHeader header = parse_gguf(file);
+      if (i == 0) names = gguf_files(input, header.metadata);
+      if (names.size() > 1) check_gguf_file(names, i, header.metadata);
+      if (i == 0) metadata = std::move(header.metadata);
+      tensors.insert(tensors.end(), header.tensors.begin(), header.tensors.end());
+      file_of.resize(tensors.size(), i);
+    }
+    check_gguf_count(input, metadata, tensors.size());
+    std::erase_if(metadata, [](const auto& item) { return item.first.starts_with("split."); });
+    const OtherWeights others(tensors);
     std::vector<GgufPart> parts;
     std::vector<QuantizedTensor> report;
-    for (const GgufTensor& tensor : header.tensors) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const GgufTensor& tensor = tensors[i];
+      const os::FileBytes& file = files[file_of[i]];
       const BlockType* target = block_type_for(tensor, recipe, others);
       if (!tensor.type->dense && tensor.type != target) {
         throw ValueError(
             fmt::format("{}: tensor {} is packed already ({}); it would be rounded twice, so begin with "
                         "a file of F32, F16 or BF16",
-                        input, in_quotes(tensor.name), tensor.type->name));
+                        file.path, in_quotes(tensor.name), tensor.type->name));
       }
       const bool packs = target != nullptr && is_float(tensor);
       const BlockType* to = packs ? target : tensor.type;
@@ -193,9 +209,9 @@ std::vector<QuantizedTensor> quantize_gguf(const std::string& input, const std::
                          return packs ? quantized_bytes(file, tensor, *target) : stored_bytes(file, tensor);
                        }});
     }
-    header.metadata.insert_or_assign("general.file_type", recipe.number);
-    header.metadata.insert_or_assign("general.quantization_version", kQuantizationVersion);
-    write_gguf(output, parts, header.metadata, os::system_calls());
+    metadata.insert_or_assign("general.file_type", recipe.number);
+    metadata.insert_or_assign("general.quantization_version", kQuantizationVersion);
+    write_gguf(output, parts, metadata, os::system_calls());
     return report;
   });
 }

@@ -3,7 +3,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include <fmt/format.h>
@@ -82,20 +81,33 @@ std::vector<std::string> paths_with(const io::TensorMap& tensors, std::string_vi
   return result;
 }
 
-/// Unpacks numbers of some bits one behind the other, the first in the lowest bits; one may lie in two words.
-void unpack(const std::uint32_t* words, std::int64_t stride, std::int64_t bits, std::span<std::int16_t> numbers) {
-  std::uint64_t held = 0;
-  std::int64_t count = 0;
-  for (std::int16_t& number : numbers) {
-    if (count < bits) {
-      held |= std::uint64_t{*words} << count;
-      words += stride;
-      count += kWordBits;
+/// Numbers of some bits one behind the other, the first in the lowest bits; one may lie in two words.
+struct BitRows {
+  const std::vector<std::uint32_t>& words;
+  std::int64_t bits;
+  std::int64_t row;     ///< Words from a row to the next,
+  std::int64_t stride;  ///< and from one of a row to the next.
+};
+
+std::vector<std::int16_t> unpack(const BitRows& from, std::int64_t rows, std::int64_t columns) {
+  std::vector<std::int16_t> numbers(static_cast<std::size_t>(rows * columns));
+  std::int16_t* to = numbers.data();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::uint32_t* word = from.words.data() + row * from.row;
+    std::uint64_t held = 0;
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < columns; ++i) {
+      if (count < from.bits) {
+        held |= std::uint64_t{*word} << count;
+        word += from.stride;
+        count += kWordBits;
+      }
+      *to++ = static_cast<std::int16_t>(held & ((1U << from.bits) - 1));
+      held >>= from.bits;
+      count -= from.bits;
     }
-    number = static_cast<std::int16_t>(held & ((1U << bits) - 1));
-    held >>= bits;
-    count -= bits;
   }
+  return numbers;
 }
 
 // Of 1 to 8; 7 have no format.
@@ -110,17 +122,6 @@ std::int64_t read_bits(const io::JsonFields& config) {
 std::int64_t numbers_in(std::int64_t words, std::int64_t bits, const std::string& name) {
   if (words * kWordBits % bits != 0) refuse_tensor(name, fmt::format("holds no whole numbers of {} bits", bits));
   return words * kWordBits / bits;
-}
-
-io::CodedMatrix coded_matrix(std::int64_t rows, std::int64_t columns, std::int64_t groups) {
-  io::CodedMatrix result{.rows = rows, .columns = columns, .groups = groups};
-  result.codes.resize(static_cast<std::size_t>(rows * columns));
-  return result;
-}
-
-std::span<std::int16_t> row_of(io::CodedMatrix& matrix, std::int64_t row) {
-  const auto wide = static_cast<std::size_t>(matrix.columns);
-  return std::span(matrix.codes).subspan(static_cast<std::size_t>(row) * wide, wide);
 }
 
 /// The groups of `columns` inputs, of one size each.
@@ -183,21 +184,18 @@ void read_gptq(const io::JsonFields& config, io::TensorMap& tensors, bool packed
     const std::int64_t in = numbers_in(parts.matrix(".qweight").size(0), bits, path + ".qweight");
     const std::int64_t out = parts.matrix(".qweight").size(1);
     const std::int64_t groups = parts.matrix(".scales").size(0);
-    io::CodedMatrix matrix = coded_matrix(out, in, groups);
+    io::CodedMatrix matrix{.rows = out, .columns = in, .groups = groups};
     matrix.scales = turned(parts.floats(".scales", {groups, out}), groups, out);
     const std::int64_t wide = out * bits / kWordBits;
     if (out * bits % kWordBits != 0 || parts.matrix(".qzeros").shape() != Shape{groups, wide})
       refuse_tensor(path + ".qzeros", "does not fit the scales");
     matrix.group_of = groups_of(parts, ".g_idx", matrix, path + ".scales");
-    std::vector<std::int16_t> zeros(static_cast<std::size_t>(groups * out));
-    for (std::int64_t g = 0; g < groups; ++g) {
-      unpack(packed_zeros.data() + g * wide, 1, bits,
-             std::span(zeros).subspan(static_cast<std::size_t>(g * out), static_cast<std::size_t>(out)));
-    }
+    std::vector<std::int16_t> zeros =
+        unpack({.words = packed_zeros, .bits = bits, .row = wide, .stride = 1}, groups, out);
     if (form == "gptq") {
       for (std::int16_t& zero : zeros) zero = static_cast<std::int16_t>((zero + 1) & ((1 << bits) - 1));
     }
-    for (std::int64_t o = 0; o < out; ++o) unpack(codes.data() + o, out, bits, row_of(matrix, o));
+    matrix.codes = unpack({.words = codes, .bits = bits, .row = 1, .stride = out}, out, in);
     take_zeros(matrix, zeros);
     parts.put(tensor_of(matrix, packed), {".qweight", ".qzeros", ".scales", ".g_idx"});
   }
@@ -219,12 +217,13 @@ void read_awq(const io::JsonFields& config, io::TensorMap& tensors, bool packed)
     const std::int64_t words = parts.matrix(".qweight").size(1);
     const std::int64_t out = words * kPerWord;
     const std::int64_t groups = parts.matrix(".scales").size(0);
-    io::CodedMatrix matrix = coded_matrix(out, in, groups);
+    io::CodedMatrix matrix{.rows = out, .columns = in, .groups = groups};
     matrix.scales = turned(parts.floats(".scales", {groups, out}), groups, out);
     matrix.group_of = equal_groups(in, groups, path + ".scales");
     if (parts.matrix(".qzeros").shape() != Shape{groups, words})
       refuse_tensor(path + ".qzeros", "does not fit the scales");
     std::vector<std::uint32_t> column(static_cast<std::size_t>(in));
+    matrix.codes.resize(static_cast<std::size_t>(out * in));
     std::int16_t* to = matrix.codes.data();
     for (std::int64_t w = 0; w < words; ++w) {
       for (std::int64_t i = 0; i < in; ++i)
@@ -257,11 +256,11 @@ void read_mlx(const io::JsonFields& config, io::TensorMap& tensors, bool packed)
     const std::int64_t wide = parts.matrix(".weight").size(1);
     const std::int64_t in = numbers_in(wide, bits, path + ".weight");
     const std::int64_t groups = parts.matrix(".scales").size(1);
-    io::CodedMatrix matrix = coded_matrix(out, in, groups);
+    io::CodedMatrix matrix{.rows = out, .columns = in, .groups = groups};
     matrix.scales = parts.floats(".scales", {out, groups});
     matrix.offsets = parts.floats(".biases", {out, groups});
     matrix.group_of = equal_groups(in, groups, path + ".scales");
-    for (std::int64_t o = 0; o < out; ++o) unpack(words.data() + o * wide, 1, bits, row_of(matrix, o));
+    matrix.codes = unpack({.words = words, .bits = bits, .row = wide, .stride = 1}, out, in);
     parts.put(tensor_of(matrix, packed), {".scales", ".biases"});
   }
 }
@@ -280,7 +279,7 @@ void read_compressed_words(io::TensorMap& tensors, bool packed) {
     const std::int64_t bits = in >= kWordBits && in <= wide * kWordBits ? wide * kWordBits / in : 0;
     if (bits < 2 || bits > 8) refuse_tensor(path + ".weight_shape", "does not fit the packed weights");
     const std::int64_t groups = parts.matrix(".weight_scale").size(1);
-    io::CodedMatrix matrix = coded_matrix(out, in, groups);
+    io::CodedMatrix matrix{.rows = out, .columns = in, .groups = groups};
     matrix.scales = parts.floats(".weight_scale", {out, groups});
     matrix.group_of = groups_of(parts, ".weight_g_idx", matrix, path + ".weight_scale");
     std::vector<std::int16_t> zeros(static_cast<std::size_t>(groups * out), static_cast<std::int16_t>(1 << (bits - 1)));
@@ -288,12 +287,9 @@ void read_compressed_words(io::TensorMap& tensors, bool packed) {
       const std::vector<std::uint32_t> given = parts.words(".weight_zero_point");
       if (parts.matrix(".weight_zero_point").shape() != Shape{(out * bits + kWordBits - 1) / kWordBits, groups})
         refuse_tensor(path + ".weight_zero_point", "does not fit the scales");
-      for (std::int64_t g = 0; g < groups; ++g) {
-        unpack(given.data() + g, groups, bits,
-               std::span(zeros).subspan(static_cast<std::size_t>(g * out), static_cast<std::size_t>(out)));
-      }
+      zeros = unpack({.words = given, .bits = bits, .row = 1, .stride = groups}, groups, out);
     }
-    for (std::int64_t o = 0; o < out; ++o) unpack(words.data() + o * wide, 1, bits, row_of(matrix, o));
+    matrix.codes = unpack({.words = words, .bits = bits, .row = wide, .stride = 1}, out, in);
     take_zeros(matrix, zeros);
     parts.put(tensor_of(matrix, packed),
               {".weight_packed", ".weight_shape", ".weight_scale", ".weight_g_idx", ".weight_zero_point"});
@@ -308,7 +304,7 @@ Tensor scaled_bytes(const PackedParts& parts, const Tensor& factors, bool packed
     refuse_tensor(parts.path() + ".weight_zero_point", "is not supported");
   if (factors.numel() != out && factors.numel() != 1)
     refuse_tensor(parts.path() + ".weight_scale", "has no factor for each output");
-  io::CodedMatrix matrix = coded_matrix(out, weight.size(1), 1);
+  io::CodedMatrix matrix{.rows = out, .columns = weight.size(1), .groups = 1};
   matrix.codes = weight.to(DType::i16).to_vector<std::int16_t>();
   matrix.scales = factors.to(DType::f32).reshape({-1, 1}).expand({out, 1}).to_vector<float>();
   matrix.group_of.resize(static_cast<std::size_t>(matrix.columns));

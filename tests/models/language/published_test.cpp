@@ -10,6 +10,7 @@
 #include <lockstep/io/safetensors.h>
 #include <lockstep/io/weights.h>
 #include <lockstep/models/language.h>
+#include <lockstep/models/lora.h>
 #include <lockstep/ops.h>
 
 #include "support/data.h"
@@ -49,18 +50,21 @@ class Published {
   }
   std::uint64_t hash() const {
     const test::TemporaryFolder folder;
-    folder.write("config.json", config.dump());
-    io::save_safetensors(folder.path("model.safetensors"), tensors);
+    write(folder);
     return hash_of(folder.path(""));
   }
+  void write(const test::TemporaryFolder& folder) const {
+    folder.write("config.json", config.dump());
+    io::save_safetensors(folder.path("model.safetensors"), tensors);
+  }
   std::uint64_t own_hash() const { return hash_of(source_.string()); }
-
- private:
   static std::uint64_t hash_of(const std::string& path) {
     const auto model = load_language_model(path);
     const Tensor ids = Tensor::from(std::vector<std::int64_t>{7, 5, 9, 200, 31, 8, 8, 77, 3, 5}, {1, 10});
     return (model->family() == "t5" ? model->forward_pair(ids, ids) : model->forward(ids)).hash();
   }
+
+ private:
   std::filesystem::path source_;
 
  public:
