@@ -91,12 +91,17 @@ struct OtherWeights {
   std::int64_t layers = 0;
   bool output = false;  ///< Else the embedding is the output, too.
 
-  explicit OtherWeights(const std::vector<GgufTensor>& tensors) {
+  void add(const std::vector<GgufTensor>& tensors) {
     for (const GgufTensor& tensor : tensors) {
       layers = std::max(layers, layer_of(tensor.name) + 1);
       output = output || tensor.name == "output.weight";
     }
   }
+};
+
+struct GivenFile {
+  os::FileBytes file;
+  GgufHeader header;
 };
 
 // The first and the last eighth of the layers, and every third one between, keep more.
@@ -165,30 +170,27 @@ std::vector<QuantizedTensor> quantize_gguf(const std::string& input, const std::
   const Recipe& recipe = recipe_of(type);
   return reading(input, [&] {
     std::vector<std::string> names = {input};
-    std::vector<os::FileBytes> files;
-    Metadata metadata;
-    std::vector<GgufTensor> tensors;
-    std::vector<std::size_t> file_of;
+    std::vector<GivenFile> files;
+    OtherWeights others;
+    std::size_t count = 0;
     for (std::size_t i = 0; i < names.size(); ++i) {
-      const os::FileBytes& file = files.emplace_back(os::map_file(names[i]));
+      const os::FileBytes file = os::map_file(names[i]);
       if (!text_of(file.bytes).starts_with("GGUF")) {
         throw FormatError(fmt::format("{}: a GGUF file is wanted; {}", names[i], describe_start(file.bytes)));
       }
-      GgufHeader header = parse_gguf(file);
+      files.push_back({file, parse_gguf(file)});
+      const GgufHeader& header = files.back().header;
       if (i == 0) names = gguf_files(input, header.metadata);
       if (names.size() > 1) check_gguf_file(names, i, header.metadata);
-      if (i == 0) metadata = std::move(header.metadata);
-      tensors.insert(tensors.end(), header.tensors.begin(), header.tensors.end());
-      file_of.resize(tensors.size(), i);
+      others.add(header.tensors);
+      count += header.tensors.size();
     }
-    check_gguf_count(input, metadata, tensors.size());
+    Metadata& metadata = files.front().header.metadata;
+    check_gguf_count(input, metadata, count);
     std::erase_if(metadata, [](const auto& item) { return item.first.starts_with("split."); });
-    const OtherWeights others(tensors);
     std::vector<GgufPart> parts;
     std::vector<QuantizedTensor> report;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const GgufTensor& tensor = tensors[i];
-      const os::FileBytes& file = files[file_of[i]];
+    const auto take = [&](const os::FileBytes& file, const GgufTensor& tensor) {
       const BlockType* target = block_type_for(tensor, recipe, others);
       if (!tensor.type->dense && tensor.type != target) {
         throw ValueError(
@@ -208,6 +210,9 @@ std::vector<QuantizedTensor> quantize_gguf(const std::string& input, const std::
                          }
                          return packs ? quantized_bytes(file, tensor, *target) : stored_bytes(file, tensor);
                        }});
+    };
+    for (const GivenFile& given : files) {
+      for (const GgufTensor& tensor : given.header.tensors) take(given.file, tensor);
     }
     metadata.insert_or_assign("general.file_type", recipe.number);
     metadata.insert_or_assign("general.quantization_version", kQuantizationVersion);
