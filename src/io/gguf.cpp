@@ -17,6 +17,8 @@ inline namespace v0 {
 namespace io {
 namespace {
 
+constexpr const char* kGgufSplitCount = "split.count";
+
 class Parser {
  public:
   explicit Parser(const os::FileBytes& file) : file_(file), reader_(file_.path, file_.bytes) {}
@@ -247,6 +249,60 @@ class GgufSource final : public TensorSource {
 
 GgufHeader parse_gguf(const os::FileBytes& file) {
   return Parser(file).parse();
+}
+
+namespace {
+
+// Of files of one model; `fallback` where there is no such number, unless that is negative.
+std::int64_t split_number(const std::string& path, const Metadata& metadata, const char* key, std::int64_t fallback) {
+  const auto found = metadata.find(key);
+  const auto fail = [&](std::string_view what) { throw FormatError(fmt::format("{}: {}: {}", path, key, what)); };
+  if (found == metadata.end()) {
+    if (fallback < 0) fail("is missing");
+    return fallback;
+  }
+  std::int64_t number = -1;
+  try {
+    number = found->second.as_integer();
+  } catch (const ValueError&) {
+    fail(fmt::format("is {}, not an integer", found->second.kind()));
+  }
+  if (number < 0 || number > INT32_MAX) fail(fmt::format("{} is not from 0 to {}", number, INT32_MAX));
+  return number;
+}
+
+}  // namespace
+
+std::vector<std::string> gguf_files(const std::string& path, const Metadata& metadata) {
+  const std::int64_t count = split_number(path, metadata, kGgufSplitCount, 1);
+  if (count <= 1) return {path};
+  const std::string ending = fmt::format("-00001-of-{:05}.gguf", count);
+  if (count > 65'535 || !path.ends_with(ending)) {
+    throw FormatError(fmt::format("{}: {}: the model is in {} files; give the first one, whose name ends in {}", path,
+                                  kGgufSplitCount, count, ending));
+  }
+  std::vector<std::string> files;
+  for (std::int64_t i = 1; i <= count; ++i) {
+    files.push_back(fmt::format("{}-{:05}-of-{:05}.gguf", path.substr(0, path.size() - ending.size()), i, count));
+  }
+  return files;
+}
+
+void check_gguf_file(const std::vector<std::string>& files, std::size_t number, const Metadata& metadata) {
+  const auto check = [&](const char* key, std::size_t wanted) {
+    if (split_number(files[number], metadata, key, -1) != static_cast<std::int64_t>(wanted)) {
+      throw FormatError(fmt::format("{}: {}: is not {}", files[number], key, wanted));
+    }
+  };
+  check("split.no", number);
+  check(kGgufSplitCount, files.size());
+}
+
+void check_gguf_count(const std::string& path, const Metadata& metadata, std::size_t tensors) {
+  constexpr const char* kKey = "split.tensors.count";
+  const auto there = static_cast<std::int64_t>(tensors);
+  if (split_number(path, metadata, kKey, there) == there) return;
+  throw FormatError(fmt::format("{}: {}: the files have {} tensors", path, kKey, there));
 }
 
 RawTensor gguf_elements(const os::FileBytes& file, const GgufTensor& tensor) {

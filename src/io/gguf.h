@@ -50,6 +50,14 @@ struct GgufHeader {
 /// Throws FormatError unless the file is valid. Reads the header, and nothing behind it.
 GgufHeader parse_gguf(const os::FileBytes& file);
 
+/// The files of the model that `path` begins, by split.count of its metadata: "model-00001-of-00003.gguf" has two
+/// others. FormatError where `path` is one of several and not the first.
+std::vector<std::string> gguf_files(const std::string& path, const Metadata& metadata);
+/// FormatError unless a file says that it is `files[number]`.
+void check_gguf_file(const std::vector<std::string>& files, std::size_t number, const Metadata& metadata);
+/// FormatError unless all files together have as many tensors as the first one's metadata say, if they do.
+void check_gguf_count(const std::string& path, const Metadata& metadata, std::size_t tensors);
+
 /// The elements of a tensor of `file`: dense ones where they lie in the file; blocks decoded into f32, in memory of
 /// their own. Throws FormatError for a block type that cannot be decoded.
 RawTensor gguf_elements(const os::FileBytes& file, const GgufTensor& tensor);

@@ -91,12 +91,17 @@ struct OtherWeights {
   std::int64_t layers = 0;
   bool output = false;  ///< Else the embedding is the output, too.
 
-  explicit OtherWeights(const std::vector<GgufTensor>& tensors) {
+  void add(const std::vector<GgufTensor>& tensors) {
     for (const GgufTensor& tensor : tensors) {
       layers = std::max(layers, layer_of(tensor.name) + 1);
       output = output || tensor.name == "output.weight";
     }
   }
+};
+
+struct GivenFile {
+  os::FileBytes file;
+  GgufHeader header;
 };
 
 // The first and the last eighth of the layers, and every third one between, keep more.
@@ -163,22 +168,35 @@ std::vector<std::string> quantizable_types() {
 
 std::vector<QuantizedTensor> quantize_gguf(const std::string& input, const std::string& output, std::string_view type) {
   const Recipe& recipe = recipe_of(type);
-  const os::FileBytes file = os::map_file(input);
-  if (!text_of(file.bytes).starts_with("GGUF")) {
-    throw FormatError(fmt::format("{}: a GGUF file is wanted; {}", input, describe_start(file.bytes)));
-  }
   return reading(input, [&] {
-    GgufHeader header = parse_gguf(file);
-    const OtherWeights others(header.tensors);
+    std::vector<std::string> names = {input};
+    std::vector<GivenFile> files;
+    OtherWeights others;
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const os::FileBytes file = os::map_file(names[i]);
+      if (!text_of(file.bytes).starts_with("GGUF")) {
+        throw FormatError(fmt::format("{}: a GGUF file is wanted; {}", names[i], describe_start(file.bytes)));
+      }
+      files.push_back({file, parse_gguf(file)});
+      const GgufHeader& header = files.back().header;
+      if (i == 0) names = gguf_files(input, header.metadata);
+      if (names.size() > 1) check_gguf_file(names, i, header.metadata);
+      others.add(header.tensors);
+      count += header.tensors.size();
+    }
+    Metadata& metadata = files.front().header.metadata;
+    check_gguf_count(input, metadata, count);
+    std::erase_if(metadata, [](const auto& item) { return item.first.starts_with("split."); });
     std::vector<GgufPart> parts;
     std::vector<QuantizedTensor> report;
-    for (const GgufTensor& tensor : header.tensors) {
+    const auto take = [&](const os::FileBytes& file, const GgufTensor& tensor) {
       const BlockType* target = block_type_for(tensor, recipe, others);
       if (!tensor.type->dense && tensor.type != target) {
         throw ValueError(
             fmt::format("{}: tensor {} is packed already ({}); it would be rounded twice, so begin with "
                         "a file of F32, F16 or BF16",
-                        input, in_quotes(tensor.name), tensor.type->name));
+                        file.path, in_quotes(tensor.name), tensor.type->name));
       }
       const bool packs = target != nullptr && is_float(tensor);
       const BlockType* to = packs ? target : tensor.type;
@@ -192,10 +210,13 @@ std::vector<QuantizedTensor> quantize_gguf(const std::string& input, const std::
                          }
                          return packs ? quantized_bytes(file, tensor, *target) : stored_bytes(file, tensor);
                        }});
+    };
+    for (const GivenFile& given : files) {
+      for (const GgufTensor& tensor : given.header.tensors) take(given.file, tensor);
     }
-    header.metadata.insert_or_assign("general.file_type", recipe.number);
-    header.metadata.insert_or_assign("general.quantization_version", kQuantizationVersion);
-    write_gguf(output, parts, header.metadata, os::system_calls());
+    metadata.insert_or_assign("general.file_type", recipe.number);
+    metadata.insert_or_assign("general.quantization_version", kQuantizationVersion);
+    write_gguf(output, parts, metadata, os::system_calls());
     return report;
   });
 }

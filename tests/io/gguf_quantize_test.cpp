@@ -197,6 +197,48 @@ TEST(Quantize, RefusesWhatHasNoBlocks) {
   EXPECT_THROW(quantize(Tensor(), Encoding::q8_0), ValueError);
 }
 
+// Of the first file alone a model would lack weights, and its metadata would speak of files that are not there.
+TEST(GgufQuantize, SplitFilesBecomeOne) {
+  const TemporaryFolder folder;
+  const auto write = [&](int number, const TensorMap& tensors, int count = 2, int all = 3) {
+    save_gguf(folder.path("m-0000" + std::to_string(number + 1) + "-of-00002.gguf"), tensors,
+              {{"general.architecture", "llama"},
+               {"split.no", static_cast<std::uint16_t>(number)},
+               {"split.count", static_cast<std::uint16_t>(count)},
+               {"split.tensors.count", all}});
+  };
+  const TensorMap first = {{"blk.0.ffn_up.weight", waves({4, 64}, 0.1F)}, {"output_norm.weight", waves({64}, 0.2F)}};
+  const TensorMap second = {{"blk.1.ffn_up.weight", waves({4, 64}, 0.3F)}};
+  write(0, first);
+  write(1, second);
+  const std::string input = folder.path("m-00001-of-00002.gguf");
+  const std::string output = folder.path("out.gguf");
+  EXPECT_EQ(quantize_gguf(input, output, "Q8_0").size(), 3U);
+  TensorMap all = first;
+  all.insert(second.begin(), second.end());
+  save_gguf(folder.path("whole.gguf"), all, {{"general.architecture", "llama"}});
+  quantize_gguf(folder.path("whole.gguf"), folder.path("wanted.gguf"), "Q8_0");
+  EXPECT_EQ(list_tensors(output).metadata, list_tensors(folder.path("wanted.gguf")).metadata);
+  const TensorMap found = load_weights(output);
+  for (const auto& [name, tensor] : load_weights(folder.path("wanted.gguf")))
+    EXPECT_EQ(found.at(name).hash(), tensor.hash()) << name;
+
+  const auto error = [&] {
+    return message_of<FormatError>([&] { quantize_gguf(input, folder.path("no.gguf"), "Q8_0"); });
+  };
+  EXPECT_THAT(message_of<FormatError>([&] { quantize_gguf(folder.path("m-00002-of-00002.gguf"), output, "Q8_0"); }),
+              HasSubstr("give the first one"));
+  write(0, first, 2, 4);
+  EXPECT_THAT(error(), HasSubstr("split.tensors.count: the files have 3 tensors"));
+  write(0, first);
+  write(1, second, 3);
+  EXPECT_THAT(error(), HasSubstr("m-00002-of-00002.gguf: split.count: is not 2"));
+  std::filesystem::remove(folder.path("m-00002-of-00002.gguf"));
+  EXPECT_THAT(message_of<IoError>([&] { quantize_gguf(input, folder.path("no.gguf"), "Q8_0"); }),
+              HasSubstr("m-00002-of-00002.gguf"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("no.gguf")));
+}
+
 TEST(GgufQuantize, LeavesNothingBehindWhereItIsStopped) {
   const TemporaryFolder folder;
   const std::string input = folder.path("in.gguf");

@@ -38,14 +38,15 @@ struct QuantizedTensor {
   std::uint64_t bytes_after = 0;
 };
 
-/// Writes the GGUF file `output` (which may be `input`): the weights of `input` as blocks of `type`, all else as it is.
-/// Weights are the tensors named "....weight" with two dimensions or more, rows of whole blocks, and elements of F32,
-/// F16 or BF16; but no norms, no routers of experts and no tables of positions or token types, as in llama.cpp. All
-/// have the same type, but for mixtures and for rows that are no whole blocks of 256 elements, which get blocks of 32
-/// (Q2_K, Q3_K: Q4_0; Q4_K: Q5_0; Q5_K: Q5_1; Q6_K: Q8_0; IQ4_XS: IQ4_NL). Metadata are kept; general.file_type and
-/// general.quantization_version become what they must be. One tensor at a time is in memory as f32.
-/// ValueError if there is no quantiser for `type`, if a tensor is packed in other blocks already (it would be rounded
-/// twice), or for values that blocks cannot hold (naming the tensor); FormatError unless `input` is a valid GGUF file.
+/// Writes the GGUF file `output` (which may be `input`): the weights of `input` as blocks of `type`, all else as it is,
+/// and of a model in several files, of which `input` is the first, all in one. Weights are the tensors "....weight"
+/// with two dimensions or more, rows of whole blocks, and elements of F32, F16 or BF16; but no norms, no routers of
+/// experts and no tables of positions or token types, as in llama.cpp. All have the same type, but for mixtures and for
+/// rows that are no whole blocks of 256 elements, which get blocks of 32 (Q2_K, Q3_K: Q4_0; Q4_K: Q5_0; Q5_K: Q5_1;
+/// Q6_K: Q8_0; IQ4_XS: IQ4_NL). Metadata are kept; general.file_type and general.quantization_version become what they
+/// must be. One tensor at a time is in memory as f32. ValueError if there is no quantiser for `type`, if a tensor is
+/// packed in other blocks already (it would be rounded twice), or for values that blocks cannot hold (naming the
+/// tensor); FormatError unless `input` is a valid GGUF file.
 LOCKSTEP_API std::vector<QuantizedTensor> quantize_gguf(const std::string& input, const std::string& output,
                                                         std::string_view type);
 

@@ -274,47 +274,6 @@ std::span<const Family> families() {
   return kFamilies;
 }
 
-namespace {
-
-// What transformers takes where a config.json leaves it out, as far as the readers above take something else.
-constexpr std::string_view kDefaults = R"({
-"cohere":{"rope_theta":5e5},
-"cohere2":{"sliding_window":4096},
-"deepseek_v3":{"routed_scaling_factor":2.5,"n_shared_experts":1,"n_group":8,"topk_group":4,"first_k_dense_replace":3},
-"gemma2":{"attn_logit_softcapping":50,"final_logit_softcapping":30},
-"gemma3_text":{"vocab_size":262208,"hidden_size":2304,"intermediate_size":9216,"rope_theta":1e6,"num_hidden_layers":26,
-"num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,"query_pre_attn_scalar":256,"sliding_window":4096,
-"max_position_embeddings":131072},
-"glm":{"attention_bias":true,"rms_norm_eps":1.5625e-7,"partial_rotary_factor":0.5},
-"glm4":{"attention_bias":true,"rms_norm_eps":1.5625e-7,"partial_rotary_factor":0.5},
-"gpt_neox":{"rotary_pct":0.25},
-"gpt_oss":{"rms_norm_eps":1e-5,"rope_theta":150000,"sliding_window":128,"rope_scaling":{"rope_type":"yarn","factor":32,
-"original_max_position_embeddings":4096,"truncate":false}},
-"lfm2":{"norm_eps":1e-5,"rope_theta":1e6},
-"mistral":{"sliding_window":4096},
-"mixtral":{"num_experts_per_tok":2,"rms_norm_eps":1e-5,"rope_theta":1e6},
-"nomic_bert":{"rotary_emb_base":1000},
-"olmo2":{"rms_norm_eps":1e-5},
-"olmo3":{"rms_norm_eps":1e-5,"rope_theta":5e5,"sliding_window":4096},
-"olmoe":{"rms_norm_eps":1e-5},
-"phi":{"partial_rotary_factor":0.5},
-"phi3":{"rms_norm_eps":1e-5},
-"qwen3_next":{"norm_topk_prob":true,"partial_rotary_factor":0.25},
-"smollm3":{"rope_theta":2e6},
-"stablelm":{"partial_rotary_factor":0.25}})";
-
-}  // namespace
-
-void add_defaults(nlohmann::json& config, const std::string& family) {
-  const nlohmann::json known = io::parse_json(family, kDefaults);
-  const auto defaults = known.find(family);
-  if (defaults == known.end()) return;
-  // Null is not left out: it says that there is no such thing.
-  using Object = nlohmann::json::object_t;
-  const Object& own = defaults->get_ref<const Object&>();
-  config.get_ref<Object&>().insert(own.begin(), own.end());
-}
-
 void read_two_rotaries(const JsonFields& config, DecoderConfig& result, double base, double base_of_windows) {
   const std::int64_t dims = result.attention.head_dim;
   if (config.has("rope_parameters")) {
@@ -404,7 +363,8 @@ RotaryConfig read_rotary_of(const JsonFields& parameters, const JsonFields& conf
   if (result.dims % 2 != 0 || result.dims == 0)
     parameters.fail("partial_rotary_factor", "rotates an odd number of elements");
   const std::string kind = parameters.text_or("rope_type", parameters.text_or("type", "default"));
-  if (kind == "default") return result;
+  // Of text alone, all of mrope's positions are those of its tokens (Qwen's models of pictures).
+  if (kind == "default" || kind == "mrope") return result;
   const auto positive = [&](const char* key, double fallback) {
     const double value = parameters.real_or(key, fallback);
     if (!(value > 0)) parameters.fail(key, "is not positive");

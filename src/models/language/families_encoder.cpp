@@ -205,6 +205,8 @@ DecoderConfig read_nomic_bert(const JsonFields& config) {
   result.feed.gated = true;
   result.feed.bias = false;
   result.feed.activation = read_activation(config, "hidden_act", "silu");
+  if (config.text_or("activation_function", "swiglu") != "swiglu")
+    config.fail("activation_function", "only swiglu is supported");
   result.token_types = config.integer_or("type_vocab_size", 2, 1, kMaxSize);
   use_nomic_bert_names(result.names);
   return result;

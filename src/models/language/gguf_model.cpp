@@ -13,6 +13,7 @@
 #include "core/checked.h"
 #include "core/os.h"
 #include "io/formats.h"
+#include "io/gguf.h"
 #include "io/reading.h"
 #include "models/language/decoder.h"
 #include "models/language/gguf_config.h"
@@ -143,20 +144,6 @@ Tensor latent_part(const Tensor& both, const std::string& name, const Shape& sha
   return heads.narrow(1, heads.size(1) - shape[1], shape[1]);
 }
 
-// "model-00001-of-00003.gguf" to the names of all three; the first has the metadata of the model.
-std::vector<std::string> split_files(const std::string& path, std::int64_t count) {
-  const std::string ending = fmt::format("-00001-of-{:05}.gguf", count);
-  if (!path.ends_with(ending)) {
-    throw FormatError(fmt::format(
-        "{}: split.count: the model is in {} files; give the first one, whose name ends in {}", path, count, ending));
-  }
-  std::vector<std::string> files;
-  for (std::int64_t i = 1; i <= count; ++i) {
-    files.push_back(fmt::format("{}-{:05}-of-{:05}.gguf", path.substr(0, path.size() - ending.size()), i, count));
-  }
-  return files;
-}
-
 struct Contents {
   io::Metadata metadata;
   io::TensorMap tensors;
@@ -178,30 +165,20 @@ Contents read_file(const std::string& path, bool packed) {
 // Of all files of the model, with the metadata of the first.
 Contents read_files(const std::string& path, bool packed) {
   Contents whole = read_file(path, packed);
-  const GgufFields first(whole.metadata, path, "split.");
-  const std::int64_t count = first.integer_or("count", 1, 0, 65'535);
-  if (count <= 1) return whole;
-  const auto check = [&](const io::Metadata& metadata, const std::string& file, std::int64_t number) {
-    const GgufFields split(metadata, file, "split.");
-    if (split.integer("no", 0, 65'535) != number) split.fail("no", fmt::format("is not {}", number));
-    if (split.integer("count", 0, 65'535) != count) split.fail("count", fmt::format("is not {}", count));
-  };
-  const std::vector<std::string> files = split_files(path, count);
-  check(whole.metadata, path, 0);
-  for (std::int64_t number = 1; number < count; ++number) {
-    const std::string& file = files[static_cast<std::size_t>(number)];
+  const std::vector<std::string> files = io::gguf_files(path, whole.metadata);
+  if (files.size() == 1) return whole;
+  io::check_gguf_file(files, 0, whole.metadata);
+  for (std::size_t number = 1; number < files.size(); ++number) {
+    const std::string& file = files[number];
     Contents one = read_file(file, packed);
-    check(one.metadata, file, number);
+    io::check_gguf_file(files, number, one.metadata);
     for (auto& [name, tensor] : one.tensors) {
       if (!whole.tensors.emplace(name, std::move(tensor)).second) {
         throw FormatError(fmt::format("{}: tensor {} is in an earlier file, too", file, in_quotes(name)));
       }
     }
   }
-  const auto there = static_cast<std::int64_t>(whole.tensors.size());
-  if (first.integer_or("tensors.count", there, 0, INT32_MAX) != there) {
-    first.fail("tensors.count", fmt::format("the files have {} tensors", there));
-  }
+  io::check_gguf_count(path, whole.metadata, whole.tensors.size());
   return whole;
 }
 

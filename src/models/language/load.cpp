@@ -1,7 +1,6 @@
 // Models from files: folders of Hugging Face and GGUF files.
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -23,6 +22,7 @@
 #include "models/language/families.h"
 #include "models/language/gguf_model.h"
 #include "models/language/packed_folder.h"
+#include "models/language/published.h"
 #include "models/language/rwkv.h"
 #include "models/language/rwkv7.h"
 #include "models/language/states.h"
@@ -41,9 +41,6 @@ constexpr std::array kOthers = {OtherFamily{"mamba", create_mamba},    OtherFami
                                 OtherFamily{"mt5", create_t5},         OtherFamily{"rwkv", create_rwkv4},
                                 OtherFamily{"rwkv7", create_rwkv7},    OtherFamily{"t5", create_t5},
                                 OtherFamily{"whisper", create_whisper}};
-
-/// Gemma 3 for pictures and texts, of which the part for texts is read.
-constexpr const char* kWithPictures = "gemma3";
 
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kWhole = "model.safetensors";
@@ -84,16 +81,8 @@ bool lacks_head(const DecoderConfig& config, const io::TensorMap& tensors) {
 // `tensors`: what there is to load, if it is known.
 std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::string_view file, std::int64_t context,
                                       const io::TensorMap& tensors = {}) {
-  const io::JsonFields given(document, std::string(file));
-  std::string family = given.text("model_type");
-  nlohmann::json whole = document;
-  if (family == kWithPictures) {
-    family = "gemma3_text";
-    whole = given.object("text_config").at_object();
-    whole["model_type"] = family;
-  }
-  add_defaults(whole, family);
-  const io::JsonFields config(whole, std::string(file));
+  const io::JsonFields config(document, std::string(file));
+  const std::string family = config.text("model_type");
   for (const OtherFamily& other : kOthers) {
     if (other.name != family) continue;
     if (context != 0) throw ValueError(fmt::format("{}: a context is asked for, and there is none to choose", family));
@@ -114,84 +103,14 @@ std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::strin
   return std::make_unique<Decoder>(std::move(described));
 }
 
-// What files hold beside the weights that the config describes: heads that repeat the embedding, position numbers,
-// masks, a pooler that takes no part in hidden states, layers that predict further tokens, and a bias of T5's that its
-// authors' program had and did not use.
-bool is_unused(const std::string& name, const LanguageModel& model) {
-  if (name.ends_with("rotary_emb.inv_freq") || name.ends_with("position_ids")) return true;
-  if (name.ends_with(".attn.bias") || name.ends_with("attention.bias") || name.ends_with("masked_bias")) return true;
-  if (name.ends_with("EncDecAttention.relative_attention_bias.weight")) return true;
-  if (name.starts_with("mtp.") || name.find(".layers.0.attn.v_lora.") != std::string::npos) return true;
-  if ((name.starts_with("pooler.") || name.starts_with("roberta.pooler.")) && model.encoder()) return true;
-  return name.ends_with("lm_head.weight") || name == "proj_out.weight" || name.ends_with("coder.embed_tokens.weight");
-}
-
 // Whether a model reads a parameter by products and look-ups alone: these read packed weights where they lie.
 bool is_read_packed(const std::string& name, const Tensor& tensor) {
   if (tensor.rank() == 3) return name.ends_with(".experts.gate_up_proj") || name.ends_with(".experts.down_proj");
   return tensor.rank() == 2 && name.ends_with(".weight");
 }
 
-// What stands in front of a model's names in files, and in front of ours: models were saved inside of others, or by
-// themselves.
-struct Naming {
-  const char* file;
-  const char* ours;
-};
-constexpr std::array kNamings = {Naming{"", ""},
-                                 Naming{"bert.", ""},
-                                 Naming{"roberta.", ""},
-                                 Naming{"distilbert.", ""},
-                                 Naming{"model.", ""},
-                                 Naming{"", "model."},
-                                 Naming{"", "transformer."},
-                                 Naming{"language_model.", ""},
-                                 Naming{"model.language_model.", "model."}};
-
-using Names = std::set<std::string, std::less<>>;
-
-// What TensorFlow calls a norm's weight and bias.
-std::string without_old_word(std::string name) {
-  const bool weight = name.ends_with("LayerNorm.gamma");
-  if (weight || name.ends_with("LayerNorm.beta")) {
-    name.resize(name.rfind('.') + 1);
-    name += weight ? "weight" : "bias";
-  }
-  return name;
-}
-
-// Whether it belongs to a layer behind the last one that predicts a further token (DeepSeek V3): these have a
-// projection of their own.
-bool predicts_further(const std::string& name, const io::TensorMap& tensors) {
-  constexpr std::string_view kLayers = ".layers.";
-  const std::size_t at = name.find(kLayers);
-  if (at == std::string::npos) return false;
-  return tensors.contains(name.substr(0, name.find('.', at + kLayers.size())) + ".eh_proj.weight");
-}
-
-// All that is wanted, as it is named in one of the ways, and what stands beside it there; else everything as it is.
-io::TensorMap named_as_wanted(const Names& wanted, io::TensorMap tensors) {
-  for (const Naming& naming : kNamings) {
-    io::TensorMap renamed;
-    for (const auto& [name, tensor] : tensors) {
-      if (wanted.contains(name)) {  // heads may stand beside what the others stand inside of
-        renamed.emplace(name, tensor);
-      } else if (name.starts_with(naming.file) && !predicts_further(name, tensors)) {
-        renamed.emplace(naming.ours + without_old_word(name.substr(std::strlen(naming.file))), tensor);
-      }
-    }
-    const auto has = [&](const std::string& name) { return renamed.contains(name); };
-    if (std::all_of(wanted.begin(), wanted.end(), has)) return renamed;
-  }
-  return tensors;
-}
-
 void load_into(LanguageModel& model, io::TensorMap tensors, bool packed) {
-  Names wanted;
-  for (const auto& [name, tensor] : model.state_dict()) wanted.insert(name);
-  tensors = named_as_wanted(wanted, std::move(tensors));
-  std::erase_if(tensors,
-                [&](const auto& item) { return !wanted.contains(item.first) && is_unused(item.first, model); });
+  use_own_names(model, tensors);
   for (auto& [name, parameter] : model.named_parameters()) {
     const auto found = tensors.find(name);
     if (found == tensors.end()) continue;
@@ -232,14 +151,13 @@ std::vector<std::string> language_families() {
   std::vector<std::string> names;
   for (const Family& family : families()) names.emplace_back(family.name);
   for (const OtherFamily& family : kOthers) names.emplace_back(family.name);
-  names.emplace_back(kWithPictures);
   std::sort(names.begin(), names.end());
   return names;
 }
 
 std::unique_ptr<LanguageModel> create_language_model(std::string_view config_json, std::string_view file,
                                                      std::int64_t context) {
-  return create(io::parse_json(file, config_json), file, context);
+  return create(language_config(io::parse_json(file, config_json), std::string(file)), file, context);
 }
 
 std::string local_language_model(const std::string& path, const io::HubOptions& options) {
@@ -285,7 +203,7 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Devi
   if (os::is_directory(path)) {
     const std::string config = path + "/config.json";
     check_folder(path);
-    const nlohmann::json document = io::parse_json(os::map_file(config));
+    const nlohmann::json document = language_config(io::parse_json(os::map_file(config)), config);
     io::TensorMap tensors = load_model_folder(path);
     model = create(document, config, options.context, tensors);
     read_packed_weights(io::JsonFields(document, config), tensors, options.packed);

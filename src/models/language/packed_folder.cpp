@@ -19,6 +19,8 @@ inline namespace v0 {
 namespace models {
 namespace {
 
+constexpr std::int64_t kWordBits = 32;
+
 [[noreturn]] void refuse_tensor(const std::string& name, const std::string& what) {
   throw FormatError(fmt::format("{}: {}", in_quotes(name), what));
 }
@@ -79,17 +81,47 @@ std::vector<std::string> paths_with(const io::TensorMap& tensors, std::string_vi
   return result;
 }
 
-std::int64_t read_bits(const io::JsonFields& config, const char* key) {
-  const std::int64_t bits = config.integer(key, 1, 16);
-  if (bits != 2 && bits != 4 && bits != 8)
-    config.fail(key, fmt::format("{} bits are not supported (2, 4 and 8 are)", bits));
+/// Numbers of some bits one behind the other, the first in the lowest bits; one may lie in two words.
+struct BitRows {
+  const std::vector<std::uint32_t>& words;
+  std::int64_t bits;
+  std::int64_t row;     ///< Words from a row to the next,
+  std::int64_t stride;  ///< and from one of a row to the next.
+};
+
+std::vector<std::int16_t> unpack(const BitRows& from, std::int64_t rows, std::int64_t columns) {
+  std::vector<std::int16_t> numbers(static_cast<std::size_t>(rows * columns));
+  std::int16_t* to = numbers.data();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::uint32_t* word = from.words.data() + row * from.row;
+    std::uint64_t held = 0;
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < columns; ++i) {
+      if (count < from.bits) {
+        held |= std::uint64_t{*word} << count;
+        word += from.stride;
+        count += kWordBits;
+      }
+      *to++ = static_cast<std::int16_t>(held & ((1U << from.bits) - 1));
+      held >>= from.bits;
+      count -= from.bits;
+    }
+  }
+  return numbers;
+}
+
+// Of 1 to 8; 7 have no format.
+std::int64_t read_bits(const io::JsonFields& config) {
+  const std::int64_t bits = config.integer("bits", 1, 16);
+  if (bits < 2 || bits > 8 || bits == 7)
+    config.fail("bits", fmt::format("{} bits are not supported (2, 3, 4, 5, 6 and 8 are)", bits));
   return bits;
 }
 
-io::CodedMatrix coded_matrix(std::int64_t rows, std::int64_t columns, std::int64_t groups) {
-  io::CodedMatrix result{.rows = rows, .columns = columns, .groups = groups};
-  result.codes.resize(static_cast<std::size_t>(rows * columns));
-  return result;
+/// How many numbers of some bits the words hold.
+std::int64_t numbers_in(std::int64_t words, std::int64_t bits, const std::string& name) {
+  if (words * kWordBits % bits != 0) refuse_tensor(name, fmt::format("holds no whole numbers of {} bits", bits));
+  return words * kWordBits / bits;
 }
 
 /// The groups of `columns` inputs, of one size each.
@@ -111,57 +143,67 @@ std::vector<float> turned(const std::vector<float>& scales, std::int64_t groups,
   return result;
 }
 
-// Codes lie along the inputs, zeros along the outputs; zeros are stored one too low, but for checkpoint_format gptq_v2.
+// The group of each input: those of `part`, if there is such a tensor, else equal ones.
+std::vector<std::int32_t> groups_of(const PackedParts& parts, const char* part, const io::CodedMatrix& matrix,
+                                    const std::string& scales) {
+  const Tensor* given = parts.find(part);
+  if (given == nullptr) return equal_groups(matrix.columns, matrix.groups, scales);
+  const std::string name = parts.path() + part;
+  if (given->shape() != Shape{matrix.columns}) refuse_tensor(name, "does not fit the weights");
+  std::vector<std::int32_t> result;
+  for (const std::int64_t group : given->to(DType::i64).to_vector<std::int64_t>()) {
+    if (group < 0 || group >= matrix.groups)
+      refuse_tensor(name, fmt::format("names the group {} of {}", group, matrix.groups));
+    result.push_back(static_cast<std::int32_t>(group));
+  }
+  return result;
+}
+
+/// Of codes less the zero of their group, [groups, out].
+void take_zeros(io::CodedMatrix& matrix, const std::vector<std::int16_t>& zeros) {
+  std::int16_t* code = matrix.codes.data();
+  for (std::int64_t o = 0; o < matrix.rows; ++o) {
+    for (const std::int32_t group : matrix.group_of) {
+      *code = static_cast<std::int16_t>(*code - zeros[static_cast<std::size_t>(group * matrix.rows + o)]);
+      ++code;
+    }
+  }
+}
+
+// Codes lie along the inputs, zeros along the outputs. But for checkpoint_format gptq_v2 zeros are stored one too low,
+// where none is the largest number (GPTQModel).
 void read_gptq(const io::JsonFields& config, io::TensorMap& tensors, bool packed) {
-  const std::int64_t bits = read_bits(config, "bits");
-  const std::uint32_t lower = config.text_or("checkpoint_format", "gptq") == "gptq_v2" ? 0U : 1U;
-  const std::int64_t per_word = 32 / bits;
-  const std::uint32_t mask = (1U << bits) - 1;
+  const std::int64_t bits = read_bits(config);
+  const std::string form = config.text_or("checkpoint_format", "gptq");
+  if (form != "gptq" && form != "gptq_v2")
+    config.fail("checkpoint_format", fmt::format("{} is not supported (gptq and gptq_v2 are)", in_quotes(form)));
   for (const std::string& path : paths_with(tensors, ".qweight")) {
     PackedParts parts(tensors, path);
     const std::vector<std::uint32_t> codes = parts.words(".qweight");
-    const std::vector<std::uint32_t> zeros = parts.words(".qzeros");
-    const std::int64_t words = parts.matrix(".qweight").size(0);
-    const std::int64_t in = words * per_word;
+    const std::vector<std::uint32_t> packed_zeros = parts.words(".qzeros");
+    const std::int64_t in = numbers_in(parts.matrix(".qweight").size(0), bits, path + ".qweight");
     const std::int64_t out = parts.matrix(".qweight").size(1);
     const std::int64_t groups = parts.matrix(".scales").size(0);
-    io::CodedMatrix matrix = coded_matrix(out, in, groups);
+    io::CodedMatrix matrix{.rows = out, .columns = in, .groups = groups};
     matrix.scales = turned(parts.floats(".scales", {groups, out}), groups, out);
-    if (out % per_word != 0 || parts.matrix(".qzeros").shape() != Shape{groups, out / per_word})
+    const std::int64_t wide = out * bits / kWordBits;
+    if (out * bits % kWordBits != 0 || parts.matrix(".qzeros").shape() != Shape{groups, wide})
       refuse_tensor(path + ".qzeros", "does not fit the scales");
-    if (const Tensor* given = parts.find(".g_idx")) {
-      if (given->shape() != Shape{in}) refuse_tensor(path + ".g_idx", "does not fit the weights");
-      for (const std::int64_t group : given->to(DType::i64).to_vector<std::int64_t>()) {
-        if (group < 0 || group >= groups)
-          refuse_tensor(path + ".g_idx", fmt::format("names the group {} of {}", group, groups));
-        matrix.group_of.push_back(static_cast<std::int32_t>(group));
-      }
-    } else {
-      matrix.group_of = equal_groups(in, groups, path + ".scales");
+    matrix.group_of = groups_of(parts, ".g_idx", matrix, path + ".scales");
+    std::vector<std::int16_t> zeros =
+        unpack({.words = packed_zeros, .bits = bits, .row = wide, .stride = 1}, groups, out);
+    if (form == "gptq") {
+      for (std::int16_t& zero : zeros) zero = static_cast<std::int16_t>((zero + 1) & ((1 << bits) - 1));
     }
-    std::vector<int> zero_of(static_cast<std::size_t>(groups));
-    for (std::int64_t o = 0; o < out; ++o) {
-      for (std::int64_t g = 0; g < groups; ++g) {
-        const std::uint32_t word = zeros[static_cast<std::size_t>(g * (out / per_word) + o / per_word)];
-        zero_of[static_cast<std::size_t>(g)] = static_cast<int>((word >> (bits * (o % per_word)) & mask) + lower);
-      }
-      std::int16_t* to = matrix.codes.data() + o * in;
-      const std::int32_t* group = matrix.group_of.data();
-      for (std::int64_t w = 0; w < words; ++w) {
-        std::uint32_t word = codes[static_cast<std::size_t>(w * out + o)];
-        for (std::int64_t i = 0; i < per_word; ++i, word >>= bits) {
-          *to++ =
-              static_cast<std::int16_t>(static_cast<int>(word & mask) - zero_of[static_cast<std::size_t>(*group++)]);
-        }
-      }
-    }
+    matrix.codes = unpack({.words = codes, .bits = bits, .row = 1, .stride = out}, out, in);
+    take_zeros(matrix, zeros);
     parts.put(tensor_of(matrix, packed), {".qweight", ".qzeros", ".scales", ".g_idx"});
   }
 }
 
 // Codes and zeros lie along the outputs, in the order 0 2 4 6 1 3 5 7.
 void read_awq(const io::JsonFields& config, io::TensorMap& tensors, bool packed) {
-  if (read_bits(config, "bits") != 4) config.fail("bits", "only 4 are supported");
+  if (read_bits(config) != 4) config.fail("bits", "only 4 are supported");
   if (config.text_or("version", "gemm") != "gemm" && config.text_or("version", "gemm") != "GEMM") {
     config.fail("version", fmt::format("{} is not supported (gemm is)", in_quotes(config.text("version"))));
   }
@@ -175,12 +217,13 @@ void read_awq(const io::JsonFields& config, io::TensorMap& tensors, bool packed)
     const std::int64_t words = parts.matrix(".qweight").size(1);
     const std::int64_t out = words * kPerWord;
     const std::int64_t groups = parts.matrix(".scales").size(0);
-    io::CodedMatrix matrix = coded_matrix(out, in, groups);
+    io::CodedMatrix matrix{.rows = out, .columns = in, .groups = groups};
     matrix.scales = turned(parts.floats(".scales", {groups, out}), groups, out);
     matrix.group_of = equal_groups(in, groups, path + ".scales");
     if (parts.matrix(".qzeros").shape() != Shape{groups, words})
       refuse_tensor(path + ".qzeros", "does not fit the scales");
     std::vector<std::uint32_t> column(static_cast<std::size_t>(in));
+    matrix.codes.resize(static_cast<std::size_t>(out * in));
     std::int16_t* to = matrix.codes.data();
     for (std::int64_t w = 0; w < words; ++w) {
       for (std::int64_t i = 0; i < in; ++i)
@@ -199,29 +242,73 @@ void read_awq(const io::JsonFields& config, io::TensorMap& tensors, bool packed)
   }
 }
 
-// code * scale + bias; embeddings may be packed, too.
+// code * scale + bias; embeddings may be packed, too. A layer may have its own description, by its path.
 void read_mlx(const io::JsonFields& config, io::TensorMap& tensors, bool packed) {
-  if (config.text_or("mode", "affine") != "affine")
-    config.fail("mode", fmt::format("{} is not supported (affine is)", in_quotes(config.text("mode"))));
-  const std::int64_t bits = read_bits(config, "bits");
-  const std::int64_t per_word = 32 / bits;
-  const std::uint32_t mask = (1U << bits) - 1;
   for (const std::string& path : paths_with(tensors, ".scales")) {
+    const nlohmann::json* own = config.find(path.c_str());
+    const io::JsonFields description = own != nullptr && own->is_object() ? config.object(path.c_str()) : config;
+    if (description.text_or("mode", "affine") != "affine")
+      description.fail("mode", fmt::format("{} is not supported (affine is)", in_quotes(description.text("mode"))));
+    const std::int64_t bits = read_bits(description);
     PackedParts parts(tensors, path);
     const std::vector<std::uint32_t> words = parts.words(".weight");
     const std::int64_t out = parts.matrix(".weight").size(0);
-    const std::int64_t in = parts.matrix(".weight").size(1) * per_word;
+    const std::int64_t wide = parts.matrix(".weight").size(1);
+    const std::int64_t in = numbers_in(wide, bits, path + ".weight");
     const std::int64_t groups = parts.matrix(".scales").size(1);
-    io::CodedMatrix matrix = coded_matrix(out, in, groups);
+    io::CodedMatrix matrix{.rows = out, .columns = in, .groups = groups};
     matrix.scales = parts.floats(".scales", {out, groups});
     matrix.offsets = parts.floats(".biases", {out, groups});
     matrix.group_of = equal_groups(in, groups, path + ".scales");
-    std::int16_t* to = matrix.codes.data();
-    for (const std::uint32_t word : words) {
-      for (std::int64_t i = 0; i < per_word; ++i) *to++ = static_cast<std::int16_t>(word >> (bits * i) & mask);
-    }
+    matrix.codes = unpack({.words = words, .bits = bits, .row = wide, .stride = 1}, out, in);
     parts.put(tensor_of(matrix, packed), {".scales", ".biases"});
   }
+}
+
+// compressed-tensors: codes lie along the inputs, zeros, if there are any, along the outputs; both are raised by half
+// of their range. The number of bits follows from the shape, as layers may have different ones.
+void read_compressed_words(io::TensorMap& tensors, bool packed) {
+  for (const std::string& path : paths_with(tensors, ".weight_packed")) {
+    PackedParts parts(tensors, path);
+    const std::vector<std::uint32_t> words = parts.words(".weight_packed");
+    const std::int64_t out = parts.matrix(".weight_packed").size(0);
+    const std::int64_t wide = parts.matrix(".weight_packed").size(1);
+    const Tensor* shape = parts.find(".weight_shape");
+    if (shape == nullptr || shape->shape() != Shape{2}) refuse_tensor(path + ".weight_shape", "is no pair of sizes");
+    const std::int64_t in = shape->to(DType::i64).to_vector<std::int64_t>()[1];
+    const std::int64_t bits = in >= kWordBits && in <= wide * kWordBits ? wide * kWordBits / in : 0;
+    if (bits < 2 || bits > 8) refuse_tensor(path + ".weight_shape", "does not fit the packed weights");
+    const std::int64_t groups = parts.matrix(".weight_scale").size(1);
+    io::CodedMatrix matrix{.rows = out, .columns = in, .groups = groups};
+    matrix.scales = parts.floats(".weight_scale", {out, groups});
+    matrix.group_of = groups_of(parts, ".weight_g_idx", matrix, path + ".weight_scale");
+    std::vector<std::int16_t> zeros(static_cast<std::size_t>(groups * out), static_cast<std::int16_t>(1 << (bits - 1)));
+    if (parts.find(".weight_zero_point") != nullptr) {
+      const std::vector<std::uint32_t> given = parts.words(".weight_zero_point");
+      if (parts.matrix(".weight_zero_point").shape() != Shape{(out * bits + kWordBits - 1) / kWordBits, groups})
+        refuse_tensor(path + ".weight_zero_point", "does not fit the scales");
+      zeros = unpack({.words = given, .bits = bits, .row = 1, .stride = groups}, groups, out);
+    }
+    matrix.codes = unpack({.words = words, .bits = bits, .row = wide, .stride = 1}, out, in);
+    take_zeros(matrix, zeros);
+    parts.put(tensor_of(matrix, packed),
+              {".weight_packed", ".weight_shape", ".weight_scale", ".weight_g_idx", ".weight_zero_point"});
+  }
+}
+
+// compressed-tensors' int8, a factor for each output, without zeros.
+Tensor scaled_bytes(const PackedParts& parts, const Tensor& factors, bool packed) {
+  const Tensor& weight = parts.matrix(".weight");
+  const std::int64_t out = weight.size(0);
+  if (parts.find(".weight_zero_point") != nullptr)
+    refuse_tensor(parts.path() + ".weight_zero_point", "is not supported");
+  if (factors.numel() != out && factors.numel() != 1)
+    refuse_tensor(parts.path() + ".weight_scale", "has no factor for each output");
+  io::CodedMatrix matrix{.rows = out, .columns = weight.size(1), .groups = 1};
+  matrix.codes = weight.to(DType::i16).to_vector<std::int16_t>();
+  matrix.scales = factors.to(DType::f32).reshape({-1, 1}).expand({out, 1}).to_vector<float>();
+  matrix.group_of.resize(static_cast<std::size_t>(matrix.columns));
+  return tensor_of(matrix, packed);
 }
 
 // Factors of fp8 weights: numbers, whatever a file holds.
@@ -236,11 +323,16 @@ std::vector<float> read_factors(const std::string& name, const Tensor& given) {
 }
 
 // weight_scale_inv has a factor for each block (DeepSeek), weight_scale one for the tensor or for each output.
-void read_fp8(io::TensorMap& tensors, bool packed) {
+void read_fp8(io::TensorMap& tensors, bool packed, bool ints = false) {
   for (const char* part : {".weight_scale_inv", ".weight_scale"}) {
     for (const std::string& path : paths_with(tensors, part)) {
       PackedParts parts(tensors, path);
       const Tensor& weight = parts.matrix(".weight");
+      if (weight.dtype() == DType::i8 && ints) {
+        read_factors(path + part, tensors.at(path + part));
+        parts.put(scaled_bytes(parts, tensors.at(path + part), packed), {part, ".input_scale"});
+        continue;
+      }
       if (weight.dtype() != DType::f8e4m3 && weight.dtype() != DType::f8e5m2)
         refuse_tensor(path + ".weight", fmt::format("is {}, not fp8", name_of(weight.dtype())));
       const Tensor& given = tensors.at(path + part);
@@ -328,13 +420,19 @@ void read_packed_weights(const io::JsonFields& config, io::TensorMap& tensors, b
     if (method == "fp8" || method == "fbgemm_fp8") return read_fp8(tensors, packed);
     if (method == "modelopt" && quantised.text_or("quant_algo", "") == "FP8") return read_fp8(tensors, packed);
     if (method == "mxfp4") return read_mxfp4(tensors, packed);
-    if (method == "compressed-tensors" && quantised.text_or("format", "") == "float-quantized")
-      return read_fp8(tensors, packed);
+    if (method == "compressed-tensors") {
+      const std::string format = quantised.text_or("format", "");
+      if (format != "float-quantized" && format != "int-quantized" && format != "naive-quantized" &&
+          format != "pack-quantized" && format != "mixed-precision")
+        quantised.fail("format", fmt::format("{} is not supported", in_quotes(format)));
+      read_compressed_words(tensors, packed);
+      return read_fp8(tensors, packed, true);
+    }
     if (method == "mlx") return read_mlx(quantised, tensors, packed);
     quantised.fail(
         "quant_method",
         fmt::format(
-            "{} is not supported (gptq, awq, fp8, fbgemm_fp8, mxfp4, compressed-tensors and modelopt with fp8 are)",
+            "{} is not supported (gptq, awq, fp8, fbgemm_fp8, mxfp4, compressed-tensors and modelopt's FP8 are)",
             in_quotes(method)));
   }
   if (config.has("quantization")) read_mlx(config.object("quantization"), tensors, packed);

@@ -50,9 +50,12 @@ void save_language_model(const LanguageModel& model, const std::string& source, 
   const os::FileBytes text = os::map_file(source + "/config.json");
   io::parse_json(text);  // with its limits
   auto config = nlohmann::ordered_json::parse(text_of(text.bytes));
-  if (model.family() == "gemma3_text" && config.contains("text_config")) {  // of one for pictures, too
-    config = nlohmann::ordered_json(config["text_config"]);
-    config["model_type"] = model.family();
+  // Of several models in one, the language model is what there is.
+  if (config.contains("text_config") && config["model_type"] != model.family()) {
+    nlohmann::ordered_json own = config["text_config"];
+    constexpr const char* kTied = "tie_word_embeddings";
+    if (config.contains(kTied) && !own.contains(kTied)) own[kTied] = config[kTied];
+    config = std::move(own);
   }
   for (const char* key : {"dtype", "torch_dtype"}) {
     if (config.contains(key)) config[key] = "float32";

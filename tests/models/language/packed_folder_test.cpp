@@ -22,6 +22,7 @@
 namespace lockstep::models {
 namespace {
 
+using nlohmann::json;
 using test::message_of;
 using testing::HasSubstr;
 
@@ -29,7 +30,7 @@ using testing::HasSubstr;
 struct Coded {
   std::int64_t out = 0, in = 0, group = 0, bits = 4;
   std::vector<int> codes;      // [out, in]
-  std::vector<int> zeros;      // [out, groups], at least 1
+  std::vector<int> zeros;      // [out, groups]
   std::vector<float> scales;   // [out, groups], f16 numbers
   std::vector<float> offsets;  // [out, groups]
 
@@ -38,12 +39,13 @@ struct Coded {
   std::size_t at_group(std::int64_t o, std::int64_t g) const { return static_cast<std::size_t>(o * groups() + g); }
 };
 
-Coded random_codes(std::int64_t out, std::int64_t in, std::int64_t bits, std::mt19937& random) {
-  Coded result{.out = out, .in = in, .group = 32, .bits = bits};
+Coded random_codes(std::int64_t out, std::int64_t in, std::int64_t bits, std::mt19937& random,
+                   std::int64_t group = 32) {
+  Coded result{.out = out, .in = in, .group = group, .bits = bits};
   const auto most = static_cast<unsigned>((1 << bits) - 1);
   for (std::int64_t i = 0; i < out * in; ++i) result.codes.push_back(static_cast<int>(random() % (most + 1)));
   for (std::int64_t i = 0; i < out * result.groups(); ++i) {
-    result.zeros.push_back(1 + static_cast<int>(random() % most));
+    result.zeros.push_back(static_cast<int>(random() % (most + 1)));
     result.scales.push_back(to_f32(to_f16(0.01F + static_cast<float>(random() % 100) * 1e-4F)));
     result.offsets.push_back(to_f32(to_f16(-0.1F)));
   }
@@ -64,36 +66,67 @@ float minus_zero(const Coded& coded, std::size_t code, std::size_t group) {
   return static_cast<float>(coded.codes[code] - coded.zeros[group]) * coded.scales[group];
 }
 
+float plus_offset(const Coded& coded, std::size_t code, std::size_t group) {
+  return static_cast<float>(coded.codes[code]) * coded.scales[group] + coded.offsets[group];
+}
+
 /// [out, groups] as f16 [groups, out].
 Tensor transposed_scales(const Coded& coded) {
   return Tensor::from(coded.scales, {coded.out, coded.groups()}).transpose(0, 1).to(DType::f16);
 }
 
-void pack_gptq(const Coded& coded, const std::string& path, io::TensorMap& tensors, int stored_lower) {
-  const std::int64_t per = 32 / coded.bits;
-  std::vector<std::uint32_t> words(static_cast<std::size_t>(coded.in / per * coded.out), 0);
-  std::vector<std::uint32_t> zeros(static_cast<std::size_t>(coded.groups() * coded.out / per), 0);
-  std::vector<std::int32_t> groups;
-  for (std::int64_t i = 0; i < coded.in; ++i) {
-    groups.push_back(static_cast<std::int32_t>(i / coded.group));
-    for (std::int64_t o = 0; o < coded.out; ++o) {
-      words[static_cast<std::size_t>(i / per * coded.out + o)] |=
-          static_cast<std::uint32_t>(coded.codes[coded.at(o, i)]) << (coded.bits * (i % per));
-    }
+/// Words of 32 bits [words, columns], filled from the lowest bits on; a number may lie in two.
+struct Words {
+  std::int64_t bits, columns;
+  std::vector<std::uint32_t> held;
+
+  Words(std::int64_t numbers, std::int64_t bits_each, std::int64_t beside)
+      : bits(bits_each), columns(beside), held(static_cast<std::size_t>((numbers * bits_each + 31) / 32 * beside)) {}
+  void put(std::int64_t number, std::int64_t column, int value) {
+    const std::int64_t bit = number * bits;
+    const std::uint64_t shifted = static_cast<std::uint64_t>(value & ((1 << bits) - 1)) << (bit % 32);
+    held[static_cast<std::size_t>(bit / 32 * columns + column)] |= static_cast<std::uint32_t>(shifted);
+    if (shifted >> 32 != 0)
+      held[static_cast<std::size_t>((bit / 32 + 1) * columns + column)] |= static_cast<std::uint32_t>(shifted >> 32);
   }
+  Tensor tensor() const {
+    const auto count = static_cast<std::int64_t>(held.size());
+    return Tensor::from(std::vector<std::int32_t>(held.begin(), held.end()), {count / columns, columns});
+  }
+};
+
+Tensor packed_along_inputs(const Coded& coded) {
+  Words words(coded.in, coded.bits, coded.out);
+  for (std::int64_t o = 0; o < coded.out; ++o) {
+    for (std::int64_t i = 0; i < coded.in; ++i) words.put(i, o, coded.codes[coded.at(o, i)]);
+  }
+  return words.tensor();  // [words, out]
+}
+
+Tensor packed_zeros(const Coded& coded, int lower) {
+  Words words(coded.out, coded.bits, coded.groups());
   for (std::int64_t g = 0; g < coded.groups(); ++g) {
-    for (std::int64_t o = 0; o < coded.out; ++o) {
-      zeros[static_cast<std::size_t>(g * (coded.out / per) + o / per)] |=
-          static_cast<std::uint32_t>(coded.zeros[coded.at_group(o, g)] - stored_lower) << (coded.bits * (o % per));
-    }
+    for (std::int64_t o = 0; o < coded.out; ++o) words.put(o, g, coded.zeros[coded.at_group(o, g)] - lower);
   }
-  const auto as_i32 = [](const std::vector<std::uint32_t>& from, const Shape& shape) {
-    return Tensor::from(std::vector<std::int32_t>(from.begin(), from.end()), shape);
-  };
-  tensors.insert_or_assign(path + ".qweight", as_i32(words, {coded.in / per, coded.out}));
-  tensors.insert_or_assign(path + ".qzeros", as_i32(zeros, {coded.groups(), coded.out / per}));
+  return words.tensor();  // [words, groups]
+}
+
+void pack_gptq(const Coded& coded, const std::string& path, io::TensorMap& tensors, int stored_lower) {
+  std::vector<std::int32_t> groups;
+  for (std::int64_t i = 0; i < coded.in; ++i) groups.push_back(static_cast<std::int32_t>(i / coded.group));
+  tensors.insert_or_assign(path + ".qweight", packed_along_inputs(coded));
+  tensors.insert_or_assign(path + ".qzeros", packed_zeros(coded, stored_lower).transpose(0, 1).clone());
   tensors.insert_or_assign(path + ".scales", transposed_scales(coded));
   tensors.insert_or_assign(path + ".g_idx", Tensor::from(groups, {coded.in}));
+}
+
+/// compressed-tensors' pack-quantized.
+void pack_compressed(const Coded& coded, const std::string& path, io::TensorMap& tensors, bool zeros) {
+  tensors.insert_or_assign(path + ".weight_packed", packed_along_inputs(coded).transpose(0, 1).clone());
+  tensors.insert_or_assign(path + ".weight_shape", Tensor::from(std::vector<std::int64_t>{coded.out, coded.in}, {2}));
+  tensors.insert_or_assign(path + ".weight_scale",
+                           Tensor::from(coded.scales, {coded.out, coded.groups()}).to(DType::f16));
+  if (zeros) tensors.insert_or_assign(path + ".weight_zero_point", packed_zeros(coded, 0));
 }
 
 void pack_awq(const Coded& coded, const std::string& path, io::TensorMap& tensors) {
@@ -122,16 +155,9 @@ void pack_awq(const Coded& coded, const std::string& path, io::TensorMap& tensor
 }
 
 void pack_mlx(const Coded& coded, const std::string& path, io::TensorMap& tensors) {
-  const std::int64_t per = 32 / coded.bits;
-  std::vector<std::uint32_t> words(static_cast<std::size_t>(coded.out * coded.in / per), 0);
-  for (std::int64_t o = 0; o < coded.out; ++o) {
-    for (std::int64_t i = 0; i < coded.in; ++i) {
-      words[static_cast<std::size_t>((o * coded.in + i) / per)] |=
-          static_cast<std::uint32_t>(coded.codes[coded.at(o, i)]) << (coded.bits * (i % per));
-    }
-  }
   const Shape of_groups{coded.out, coded.groups()};
-  tensors.insert_or_assign(path + ".weight", Tensor::from(words, {coded.out, coded.in / per}));
+  const Tensor words = packed_along_inputs(coded).transpose(0, 1);
+  tensors.insert_or_assign(path + ".weight", words.to(DType::u32).clone());
   tensors.insert_or_assign(path + ".scales", Tensor::from(coded.scales, of_groups).to(DType::f16));
   tensors.insert_or_assign(path + ".biases", Tensor::from(coded.offsets, of_groups).to(DType::f16));
 }
@@ -198,8 +224,8 @@ TEST(PackedFolders, Gptq) {
   LOCKSTEP_REQUIRE_DATA(test::test_data("lm"));
   std::mt19937 random(1);
   // Zeros of 8 bits leave differences of 9 bits.
-  for (const auto& [bits, encoding] :
-       {std::pair(2, Encoding::q4_0), std::pair(4, Encoding::q5_0), std::pair(8, Encoding::dense)}) {
+  for (const auto& [bits, encoding] : {std::pair(2, Encoding::q4_0), std::pair(3, Encoding::q4_0),
+                                       std::pair(4, Encoding::q5_0), std::pair(8, Encoding::dense)}) {
     for (const bool second : {false, true}) {
       nlohmann::json description = {{"quant_method", "gptq"}, {"bits", bits}, {"group_size", 32}};
       if (second) description["checkpoint_format"] = "gptq_v2";
@@ -267,16 +293,64 @@ TEST(PackedFolders, Mlx) {
   LOCKSTEP_REQUIRE_DATA(test::test_data("lm"));
   std::mt19937 random(3);
   for (const auto& [bits, encoding] :
-       {std::pair(2, Encoding::q4_1), std::pair(4, Encoding::q4_1), std::pair(8, Encoding::dense)}) {
+       {std::pair(2, Encoding::q4_1), std::pair(3, Encoding::q4_1), std::pair(4, Encoding::q4_1),
+        std::pair(5, Encoding::q5_1), std::pair(6, Encoding::dense), std::pair(8, Encoding::dense)}) {
     PackedFolder({{"quantization", {{"group_size", 32}, {"bits", bits}}}}, [&](const std::string& path,
                                                                                const Shape& shape,
                                                                                io::TensorMap& tensors) {
       const Coded coded = random_codes(shape[0], shape[1], bits, random);
       pack_mlx(coded, path, tensors);
-      return values_of(coded, [](const Coded& c, std::size_t code, std::size_t group) {
-        return static_cast<float>(c.codes[code]) * c.scales[group] + c.offsets[group];
-      });
+      return values_of(coded, plus_offset);
     }).expect_equal(encoding);
+  }
+}
+
+TEST(PackedFolders, MlxWithLayersOfTheirOwn) {
+  LOCKSTEP_REQUIRE_DATA(test::test_data("lm"));
+  std::mt19937 random(8);
+  json description = {{"group_size", 32}, {"bits", 3}, {"lm_head", false}};
+  for (int layer = 0; layer < 2; ++layer) {
+    description[fmt::format("model.layers.{}.mlp.down_proj", layer)] = {{"group_size", 64}, {"bits", 2}};
+  }
+  PackedFolder({{"quantization", description}}, [&](const std::string& path, const Shape& shape,
+                                                    io::TensorMap& tensors) {
+    const bool own = path.ends_with("down_proj");
+    const Coded coded = random_codes(shape[0], shape[1], own ? 2 : 3, random, own ? 64 : 32);
+    pack_mlx(coded, path, tensors);
+    return values_of(coded, plus_offset);
+  }).expect_equal(Encoding::q4_1);
+}
+
+TEST(PackedFolders, CompressedTensors) {
+  LOCKSTEP_REQUIRE_DATA(test::test_data("lm"));
+  std::mt19937 random(9);
+  const json packed = {{"quantization_config", {{"quant_method", "compressed-tensors"}, {"format", "pack-quantized"}}}};
+  struct Case {
+    int bits;
+    bool zeros;
+    Encoding encoding;
+  };
+  for (const Case& c : {Case{4, false, Encoding::q4_0}, {4, true, Encoding::q5_0}, {8, false, Encoding::q8_0}}) {
+    PackedFolder(packed, [&](const std::string& path, const Shape& shape, io::TensorMap& tensors) {
+      Coded coded = random_codes(shape[0], shape[1], c.bits, random);
+      if (!c.zeros) coded.zeros.assign(coded.zeros.size(), 1 << (c.bits - 1));
+      pack_compressed(coded, path, tensors, c.zeros);
+      return values_of(coded, minus_zero);
+    }).expect_equal(c.encoding);
+  }
+  const json whole = {{"quantization_config", {{"quant_method", "compressed-tensors"}, {"format", "int-quantized"}}}};
+  for (const bool each : {true, false}) {
+    PackedFolder(whole, [&](const std::string& path, const Shape& shape, io::TensorMap& tensors) {
+      const Coded coded = random_codes(shape[0], shape[1], 8, random);
+      std::vector<std::int8_t> bytes;
+      for (const int code : coded.codes) bytes.push_back(static_cast<std::int8_t>(code - 128));
+      const Tensor weight = Tensor::from(bytes, shape);
+      const Tensor scale =
+          each ? Tensor::from(coded.scales, {shape[0], coded.groups()}).narrow(1, 0, 1).clone() : full({1}, 0.015625);
+      tensors.insert_or_assign(path + ".weight", weight);
+      tensors.insert_or_assign(path + ".weight_scale", scale.to(DType::f16));
+      return weight.to(DType::f32) * scale;
+    }).expect_equal(Encoding::q8_0);
   }
 }
 
@@ -377,7 +451,10 @@ TEST(PackedFolders, RefuseWhatDoesNotFit) {
     return message_of<FormatError>([&] { load_language_model(folder.path("packed")); });
   };
   EXPECT_THAT(error_of({{"quant_method", "bitsandbytes"}}), HasSubstr("bitsandbytes"));
-  EXPECT_THAT(error_of({{"quant_method", "gptq"}, {"bits", 3}}), HasSubstr("3 bits"));
+  EXPECT_THAT(error_of({{"quant_method", "gptq"}, {"bits", 7}}), HasSubstr("7 bits"));
+  EXPECT_THAT(error_of({{"quant_method", "gptq"}, {"bits", 4}, {"checkpoint_format", "marlin"}}), HasSubstr("marlin"));
+  EXPECT_THAT(error_of({{"quant_method", "compressed-tensors"}, {"format", "nvfp4-pack-quantized"}}),
+              HasSubstr("nvfp4-pack-quantized"));
   EXPECT_THAT(error_of({{"quant_method", "awq"}, {"bits", 4}, {"version", "gemv"}}), HasSubstr("gemv"));
   std::mt19937 random(5);
   const PackedFolder broken({{"quantization_config", {{"quant_method", "gptq"}, {"bits", 4}}}},
@@ -389,6 +466,20 @@ TEST(PackedFolders, RefuseWhatDoesNotFit) {
                             });
   EXPECT_THAT(message_of<FormatError>([&] { load_language_model(broken.path("packed")); }),
               HasSubstr("names the group 77"));
+  for (const std::vector<std::int64_t>& sizes :
+       {std::vector<std::int64_t>{64}, {64, 1}, {64, 0}, {64, -5}, {64, 1 << 30}}) {
+    const PackedFolder folder(
+        {{"quantization_config", {{"quant_method", "compressed-tensors"}, {"format", "pack-quantized"}}}},
+        [&](const std::string& path, const Shape& shape, io::TensorMap& tensors) {
+          const Coded coded = random_codes(shape[0], shape[1], 4, random);
+          pack_compressed(coded, path, tensors, false);
+          tensors.insert_or_assign(path + ".weight_shape",
+                                   Tensor::from(sizes, {static_cast<std::int64_t>(sizes.size())}));
+          return values_of(coded, minus_zero);
+        });
+    EXPECT_THAT(message_of<FormatError>([&] { load_language_model(folder.path("packed")); }),
+                HasSubstr("weight_shape"));
+  }
 }
 
 }  // namespace
