@@ -112,14 +112,13 @@ TEST(ChatTemplate, HostileTemplatesEnd) {
     EXPECT_THAT(error(twice + use), testing::AnyOf(HasSubstr("too many steps"), HasSubstr("too much text"))) << use;
   }
   // Each of a hundred thousand rounds looks at all of a long text or list.
-  for (const char* use : {"x == y", "x | length", "7 in r", "dict(r | batch(2))"}) {
+  for (const char* use : {"x == y", "x | length", "7 in r"}) {
     EXPECT_THAT(error("{% set x, y = 'a' * 8000000, 'a' * 8000000 %}{% set r = range(50000) | list %}{% set q = "
                       "range(50000) | list %}{% for i in range(100000) %}{% set z = " +
                       std::string(use) + " %}{% endfor %}"),
                 HasSubstr("too many steps"))
         << use;
   }
-  EXPECT_THAT(error("{{ [1] * 1000000000000 }}"), HasSubstr("too many steps"));
   EXPECT_THAT(error("{{ range(1000000) }}"), HasSubstr("range"));
   EXPECT_THAT(error("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), HasSubstr("nested too deeply"));
   EXPECT_THAT(error("{% macro f() %}" + times("{% if 1 %}", 100) + "{{ f() }}" + times("{% endif %}", 100) + "{% endmacro %}{{ f() }}"),
@@ -198,7 +197,6 @@ TEST(ChatTemplate, MistakesAreFoundByTheirLine) {
               HasSubstr("line 4: division by zero"));
   EXPECT_THAT(error("{% macro f() %}\n{{ 1 // 0 }}\n{% endmacro %}\n{{ f() }}"), HasSubstr("line 2: division by zero"));
   EXPECT_THAT(error("\n{{ 99999999999999999999 }}"), HasSubstr("line 2: a number is too large"));
-  EXPECT_THAT(error("{{ 0b2 }}"), HasSubstr("line 1: '0b2' is no number"));
 }
 
 TEST(ChatTemplate, SpacesAndLinesAreThoseOfPython) {

@@ -182,37 +182,37 @@ class SchemaConverter {
 
   // Whether a value has the type, or one of a list.
   static bool is_of(const SchemaJson& value, const SchemaJson& type) {
-    if (type.is_array())
-      return std::any_of(type.begin(), type.end(), [&](const SchemaJson& one) { return is_of(value, one); });
+    for (std::size_t i = 0; type.is_array() && i < type.size(); ++i) {
+      if (is_of(value, type[i])) return true;
+    }
     if (type == "integer" && value.is_number_float()) return value.get<double>() == std::floor(value.get<double>());
     return type == (value.is_number_integer() && type == "integer" ? "integer" : value.type_name());
   }
 
   // Whether a schema, as far as can be seen, allows nothing but values of the type.
   bool keeps_type(const SchemaJson& schema, const SchemaJson& type, int depth) const {
-    if (!schema.is_object() || depth > kMostSchemaDepth) return false;
-    if (schema.contains("type")) return schema["type"] == type;
-    const auto all = [&](const SchemaJson& list, auto keeps) {
-      return list.is_array() && std::all_of(list.begin(), list.end(), keeps);
-    };
-    for (const char* key : {"anyOf", "oneOf", "allOf"}) {
-      if (schema.contains(key))
-        return all(schema[key], [&](const SchemaJson& one) { return keeps_type(one, type, depth + 1); });
+    const SchemaJson* const one = schema.is_string() ? target(schema) : &schema;
+    if (one == nullptr || !one->is_object() || depth > kMostSchemaDepth) return false;
+    for (const char* key : {"type", "$ref", "anyOf", "oneOf", "allOf", "const", "enum"}) {
+      if (one->contains(key)) return key_keeps_type(key, (*one)[key], type, depth + 1);
     }
-    if (schema.contains("$ref")) {
-      const SchemaJson* to = target(schema["$ref"]);
-      return to != nullptr && keeps_type(*to, type, depth + 1);
-    }
-    if (schema.contains("const")) return is_of(schema["const"], type);
-    if (schema.contains("enum")) return all(schema["enum"], [&](const SchemaJson& one) { return is_of(one, type); });
-    return guessed_type(schema) == type;
+    return guessed_type(*one) == type;
+  }
+  bool key_keeps_type(std::string_view key, const SchemaJson& value, const SchemaJson& type, int depth) const {
+    if (key == "type") return value == type;
+    if (key == "$ref") return keeps_type(value, type, depth);
+    if (key == "const") return is_of(value, type);
+    bool all = value.is_array();
+    for (std::size_t i = 0; all && i < value.size(); ++i)
+      all = key == "enum" ? is_of(value[i], type) : keeps_type(value[i], type, depth);
+    return all;
   }
 
   // A type beside keywords that have none of their own holds as well.
   void check_type(const SchemaJson& schema, const std::string& where) const {
     if (!schema.contains("type")) return;
     for (const char* key : {"$ref", "anyOf", "oneOf", "allOf", "const"}) {
-      if (schema.contains(key) && !keeps_type({{key, schema[key]}}, schema["type"], 0))
+      if (schema.contains(key) && !key_keeps_type(key, schema[key], schema["type"], 0))
         fail(where, fmt::format("{} allows other values than the type beside it", in_quotes(key)));
     }
   }

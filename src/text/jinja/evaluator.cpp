@@ -503,16 +503,6 @@ class Evaluator {
       joined.items.insert(joined.items.end(), b.list()->items.begin(), b.list()->items.end());
       return joined;
     }
-    if (op == "*" && (a.list() || b.list()) && (a.integer() || b.integer())) {
-      const List& once = a.list() ? *a.list() : *b.list();
-      const std::int64_t count = once.items.empty() ? 0 : a.integer() ? *a.integer() : *b.integer();
-      List repeated{.tuple = once.tuple};
-      for (std::int64_t i = 0; i < count; ++i) {
-        budget_.step(once.items.size());
-        repeated.items.insert(repeated.items.end(), once.items.begin(), once.items.end());
-      }
-      return repeated;
-    }
     if (op == "*" && (a.string() || b.string()) && (a.integer() || b.integer())) {
       const std::string& text = a.string() ? *a.string() : *b.string();
       const std::int64_t count = std::max<std::int64_t>(0, a.integer() ? *a.integer() : *b.integer());

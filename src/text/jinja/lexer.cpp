@@ -156,20 +156,13 @@ class Lexer {
   void number() {
     std::size_t end = at_;
     bool is_float = false;
-    const auto digits_from = [&](std::size_t from, auto is) {
-      for (end = from; end < source_.size() && (is(source_[end]) || source_[end] == '_');) ++end;
-    };
-    digits_from(at_, is_digit);
-    const char mark =
-        end == at_ + 1 && source_[at_] == '0' && end < source_.size() ? static_cast<char>(source_[end] | 0x20) : ' ';
-    if (mark == 'x' || mark == 'o' || mark == 'b') {
-      digits_from(end + 1, [](char c) { return is_digit(c) || is_letter(c); });
-    } else if (end + 1 < source_.size() && source_[end] == '.' && is_digit(source_[end + 1]) &&
-               source_[at_ - 1] != '.') {
+    while (end < source_.size() && (is_digit(source_[end]) || source_[end] == '_')) ++end;
+    // Behind a point there is none: in x.0.1 two elements are asked for.
+    if (end + 1 < source_.size() && source_[end] == '.' && is_digit(source_[end + 1]) && source_[at_ - 1] != '.') {
       is_float = true;
       for (++end; end < source_.size() && is_digit(source_[end]);) ++end;
     }
-    if (mark == ' ' && end < source_.size() && (source_[end] == 'e' || source_[end] == 'E')) {
+    if (end < source_.size() && (source_[end] == 'e' || source_[end] == 'E')) {
       std::size_t exponent = end + 1;
       if (exponent < source_.size() && (source_[exponent] == '-' || source_[exponent] == '+')) ++exponent;
       if (exponent < source_.size() && is_digit(source_[exponent])) {

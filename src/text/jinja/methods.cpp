@@ -274,7 +274,6 @@ constexpr MethodRow kStringMethods[] = {
 };
 
 constexpr MethodRow kDictMethods[] = {
-    {"copy", [](Context&, const Value& s, const Arguments&) { return s; }},
     {"items",
      [](Context&, const Value& s, const Arguments&) -> Value {
        std::vector<Value> pairs;
@@ -302,7 +301,6 @@ constexpr MethodRow kDictMethods[] = {
 };
 
 constexpr MethodRow kListMethods[] = {
-    {"copy", [](Context&, const Value& s, const Arguments&) { return s; }},
     {"index",
      [](Context&, const Value& s, const Arguments& a) -> Value {
        const auto& items = s.list()->items;
@@ -339,14 +337,7 @@ Value range_function(Arguments a) {
 Value dict_of(Arguments a, bool is_namespace) {
   Dict dict{.is_namespace = is_namespace};
   for (const Value& given : a.positional) {
-    if (!given.dict()) {
-      for (const Value& pair : elements(given)) {
-        std::vector<Value> two = elements(pair);
-        if (two.size() != 2) fail("dict: an element is no pair");
-        dict.set(std::move(two[0]), std::move(two[1]));
-      }
-      continue;
-    }
+    if (!given.dict()) fail("dict: an argument is no dict");
     for (const auto& [key, value] : given.dict()->items) dict.set(key, value);
   }
   for (auto& [key, value] : a.named) dict.set(key, std::move(value));

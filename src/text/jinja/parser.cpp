@@ -396,17 +396,9 @@ class Parser {
       return constant(std::move(text));
     }
     if (current.kind == Token::Kind::integer) {
-      const char mark = current.text.size() > 1 ? current.text[1] : ' ';  // 0x1f
-      const bool marked = mark > '9';
       std::int64_t number = 0;
       const char* const end = current.text.data() + current.text.size();
-      const auto [rest, failed] = std::from_chars(current.text.data() + (marked ? 2 : 0), end, number,
-                                                  !marked                ? 10
-                                                  : (mark | 0x20) == 'x' ? 16
-                                                  : (mark | 0x20) == 'o' ? 8
-                                                                         : 2);
-      if (failed == std::errc::result_out_of_range) error("a number is too large");
-      if (failed != std::errc() || rest != end) error(fmt::format("'{}' is no number", current.text));
+      if (std::from_chars(current.text.data(), end, number).ec != std::errc()) error("a number is too large");
       ++at_;
       return constant(number);
     }
