@@ -174,7 +174,19 @@ SMALL = {
     "globals": "{% set j = joiner() %}{% for x in [1, 2, 3] %}{{ j() }}{{ x }}{% endfor %}"
                "{% set p = joiner('|') %}{{ p() }}{{ p() }}{{ p() }}",
     "stars": "{% macro f(a, b, c=3) %}{{ a }}{{ b }}{{ c }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ f(*[1, 2]) }}{{ f(1, *(2, 4, 5)) }}{{ f(**{'a': 1, 'b': 2, 'z': 9}) }}{{ f(1, *[2], **{'c': 7}) }}{{ range(*[2, 5]) | list }}{{ dict(**{'q': 1}) }}",
-    "generation": "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}",
+    "generation": "{% for m in messages %}{% generation %}{{ m.content }}{% set seen = 1 %}{% endgeneration %}{{ seen is defined }}{% endfor %}",
+    "places": "{{ 'héllo'.find('l', 3) }}{{ 'héllo'.find('l', 4) }}{{ 'héllo'.rfind('l', 0, 3) }}{{ 'héllo'.index('l', -2) }}{{ 'héllo'.startswith('l', 2) }}{{ 'héllo'.startswith(('x', 'él'), 1, 3) }}"
+              "{{ 'héllo'.endswith('l', 0, -1) }}{{ 'héllo'.count('l', 3) }}{{ 'héllo'.count('', 3) }}{{ 'abc'.find('', 3) }}{{ 'abc'.find('', 4) }}{{ 'abc'.count('', 2, 1) }}{{ 'abc'.startswith('', none, 2) }}{{ 'a\nb\r\n'.splitlines(true) }}",
+    "one_target": "{% for (a,) in [(1,), (2,)] %}{{ a }};{% endfor %}{% for a, (b,) in [(1, (2,))] %}{{ a }}{{ b }}{% endfor %}{% for ((a, b),) in [((1, 2),)] %}{{ a }}{{ b }}{% endfor %}{% set (a,) = [5] %}{{ a }}",
+    "namespaces": "{% set ns = namespace() %}{% set ns.a, ns.b = 1, 2 %}{{ ns.a }}{{ ns.b }}{% set ns.c | upper %}text{% endset %}{{ ns.c }}{{ ns | attr('c') }}",
+    "literals": "{{ 1_000 }} {{ [[1, 2], [3, 4]].0.1 }}{{ '\\101\\33\\0' }}{{ +true }}{{ -true }}{{ '%s|' % missing }}",
+    "not_trimmed": "{% raw %}\n{{ x }}\n{% endraw %}\nb\n  {%- raw -%}\n y {%- endraw +%}\n",
+    "lookups": "{{ [{'x': 'b'}, {'x': 'a'}] | groupby('x') | map(attribute='grouper') | list }}{{ [{'x': 'b'}] | groupby('x') | map(attribute='list') | list }}|{{ {'a': 1} | attr('a') }}|{{ missing is sequence }}{{ {'k': [1]} | tojson(true) }}{{ {'k': ['é']} | tojson(true, 2) }}",
+    "clock": "{{ strftime_now('%I:%M %p') }}",
+    "undefined_number": "{{ missing | int }}",
+    "undefined_float": "{{ missing | float }}",
+    "zero_power": "{{ 0 ** -1 }}",
+    "plus_text": "{{ +'a' }}",
 }
 
 

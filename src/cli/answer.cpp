@@ -96,8 +96,14 @@ void AnswerOptions::check() const {
     throw UsageError("an answer is held to either a --grammar or a --json-schema");
   }
   const models::SamplingOptions sampled = sampling();
+  try {
+    models::Sampler{sampled};
+  } catch (const ValueError& error) {
+    throw UsageError(error.what());
+  }
   const bool draws = sampled.temperature != 0 || sampled.repetition_penalty != 1 || sampled.presence_penalty != 0 ||
-                     sampled.frequency_penalty != 0 || !sampled.logit_bias.empty();
+                     sampled.frequency_penalty != 0 || !sampled.logit_bias.empty() || sampled.top_k != 0 ||
+                     sampled.top_p != 1 || sampled.min_p != 0 || sampled.typical_p != 1;
   if (beams > 1 && (draws || !draft.empty() || lookup > 0 || !grammar.empty() || !json_schema.empty())) {
     throw UsageError("--beams searches; it takes no options of drawing, guessing or grammars");
   }
@@ -123,7 +129,9 @@ models::SamplingOptions AnswerOptions::sampling() const {
     if (end == nullptr || *end != '\0' || end == word.c_str() + equals + 1) {
       throw UsageError(fmt::format("--logit-bias is TOKEN=NUMBER, not \"{}\"", word));
     }
-    result.logit_bias[parse_tokens(word.substr(0, equals)).front()] = bias;
+    const std::vector<std::int64_t> token = parse_tokens(word.substr(0, equals));
+    if (token.size() != 1) throw UsageError(fmt::format("--logit-bias is TOKEN=NUMBER, not \"{}\"", word));
+    result.logit_bias[token.front()] = bias;
   }
   return result;
 }

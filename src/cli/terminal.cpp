@@ -45,11 +45,11 @@ bool is_control(char32_t code) {
          (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
 }
 
-std::string without_controls(std::string_view text, bool keep_line_ends) {
+std::string without_controls(std::string_view text, bool keep_lines) {
   std::string result;
   while (!text.empty()) {
     const Utf8Character next = first_character(text);
-    if (next.valid && (!is_control(next.code) || (keep_line_ends && next.code == '\n'))) {
+    if (next.valid && (!is_control(next.code) || (keep_lines && (next.code == '\n' || next.code == '\t')))) {
       result += text.substr(0, next.bytes);
     } else {
       result.append(next.valid ? 1 : next.bytes, '?');

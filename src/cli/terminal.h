@@ -28,7 +28,7 @@ class Style {
 
 /// The text with control characters, and bytes that are no UTF-8, replaced by "?": a file cannot command the terminal.
 std::string printable(std::string_view text);
-/// The same for a message of several lines.
+/// The same for a text of several lines, which may have tabs: an answer of a model may be a Makefile.
 std::string printable_lines(std::string_view text);
 /// Bytes as people write them: "512 B", "1.4 MiB".
 std::string size_text(std::uint64_t bytes);

@@ -91,6 +91,8 @@ std::string formatted(const Moment& moment, const std::string& format) {
       case 'H': result += two(moment.time[0]); break;
       case 'M': result += two(moment.time[1]); break;
       case 'S': result += two(moment.time[2]); break;
+      case 'I': result += two((moment.time[0] + 11) % 12 + 1); break;
+      case 'p': result += moment.time[0] < 12 ? "AM" : "PM"; break;
       case 'F': result += fmt::format("{:04}-{:02}-{:02}", year, month, day); break;
       case 'T': result += fmt::format("{:02}:{:02}:{:02}", moment.time[0], moment.time[1], moment.time[2]); break;
       case '%': result += '%'; break;

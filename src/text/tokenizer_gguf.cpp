@@ -20,38 +20,32 @@ inline namespace v0 {
 namespace text {
 namespace {
 
-/// How a family splits text before byte pair encoding, by its name in tokenizer.ggml.pre: by one pattern after the
-/// other.
+/// How families split text before byte pair encoding, by their names in tokenizer.ggml.pre, as llama.cpp has them: by
+/// one pattern after the other.
 struct PreTokenization {
-  std::string_view name;
+  std::string_view names;
   std::array<const char*, 5> patterns;
   bool ignore_merges = false;
+  bool begins = false;  ///< With a token, unless tokenizer.ggml.add_bos_token says no.
 };
 constexpr const char* kDigit = R"(\p{N})";
 constexpr std::array kPreTokenizations = {
-    PreTokenization{"gpt-2", {kGpt2Pattern}},
-    PreTokenization{"phi-2", {kGpt2Pattern}},
-    PreTokenization{"olmo", {kGpt2Pattern}},
-    PreTokenization{"modern-bert", {kGpt2Pattern}},
-    PreTokenization{"smollm", {kDigit, kGpt2Pattern}},
-    PreTokenization{"starcoder", {kDigit, kGpt2Pattern}},
-    PreTokenization{"refact", {kDigit, kGpt2Pattern}},
-    PreTokenization{"command-r", {kDigit, kGpt2Pattern}},
-    PreTokenization{"llama-bpe", {kLlama3Pattern}, true},
-    PreTokenization{"falcon3", {kLlama3Pattern}, true},
-    PreTokenization{"lfm2", {kLlama3Pattern}, true},
-    PreTokenization{"dbrx", {kLlama3Pattern}},
-    PreTokenization{"smaug-bpe", {kLlama3Pattern}},
-    PreTokenization{"chatglm-bpe", {kLlama3Pattern}},
-    PreTokenization{"glm4", {kLlama3Pattern}},
-    PreTokenization{"qwen2", {kQwen2Pattern}},
-    PreTokenization{"deepseek-r1-qwen", {kQwen2Pattern}},
-    PreTokenization{"stablelm2", {kQwen2Pattern}},
-    PreTokenization{"tekken", {kTekkenPattern}, true},
-    PreTokenization{"gpt-4o", {kGpt4oPattern}},
+    PreTokenization{
+        "gpt-2 phi-2 olmo modern-bert jina-es jina-de jina-v2-es jina-v2-de gigachat a.x-4.0 mellum mpt jais "
+        "trillion granite-docling exaone4",
+        {kGpt2Pattern}},
+    PreTokenization{"smollm starcoder refact command-r codeshell exaone minerva-7b mellum2", {kDigit, kGpt2Pattern}},
+    PreTokenization{"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2", {kLlama3Pattern}, true, true},
+    PreTokenization{"glm4 glm5", {kLlama3Pattern}, true},
+    PreTokenization{"dbrx smaug-bpe chatglm-bpe", {kLlama3Pattern}},
+    PreTokenization{"qwen2 deepseek-r1-qwen stablelm2 kormo f2llmv2 megrez hunyuan solar-open", {kQwen2Pattern}},
+    PreTokenization{"qwen35", {kQwen35Pattern}},
+    PreTokenization{"tekken", {kTekkenPattern}, true, true},
+    PreTokenization{"gpt-4o llama4 kanana2 talkie minimax-m2", {kGpt4oPattern}},
     PreTokenization{"deepseek-coder",
                     {R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)", R"([一-龥ࠀ-一가-퟿]+)", kDigit}},
-    PreTokenization{"deepseek-v3", {R"(\p{N}{1,3})", R"([一-龥぀-ゟ゠-ヿ]+)", kDeepSeek3Pattern}},
+    PreTokenization{"deepseek-v3 hunyuan-dense joyai-llm hy_v4",
+                    {R"(\p{N}{1,3})", R"([一-龥぀-ゟ゠-ヿ]+)", kDeepSeek3Pattern}},
 };
 
 class Reader {
@@ -190,15 +184,19 @@ void read_word_piece(const Reader& reader, const std::vector<TokenKind>& kinds, 
   parts.pair = pair_of(parts.before, parts.after, parts.after, 1);
 }
 
-void read_byte_level(const Reader& reader, const std::string& path, Tokenizer::Parts& parts) {
+const PreTokenization& pre_tokenization(const Reader& reader) {
   const auto& pre = reader.get<std::string>("tokenizer.ggml.pre");
-  const PreTokenization* row = nullptr;
   std::string known;
-  for (const PreTokenization& candidate : kPreTokenizations) {
-    if (candidate.name == pre) row = &candidate;
-    known += (known.empty() ? "" : ", ") + std::string(candidate.name);
+  for (const PreTokenization& row : kPreTokenizations) {
+    const std::string names = fmt::format(" {} ", row.names);
+    if (pre.find(' ') == std::string::npos && names.find(fmt::format(" {} ", pre)) != std::string::npos) return row;
+    known += names.substr(0, names.size() - 1);
   }
-  if (row == nullptr) reader.fail("tokenizer.ggml.pre", fmt::format("{} is not supported ({})", in_quotes(pre), known));
+  reader.fail("tokenizer.ggml.pre", fmt::format("{} is not supported (known are{})", in_quotes(pre), known));
+}
+
+void read_byte_level(const Reader& reader, const std::string& path, const PreTokenization& pre,
+                     Tokenizer::Parts& parts) {
   std::vector<std::pair<std::string, std::string>> merges;
   for (const std::string& merge : reader.get<std::vector<std::string>>("tokenizer.ggml.merges")) {
     const std::size_t space = merge.find(' ', 1);
@@ -206,9 +204,9 @@ void read_byte_level(const Reader& reader, const std::string& path, Tokenizer::P
       reader.fail("tokenizer.ggml.merges", fmt::format("{} is no pair", in_quotes(merge)));
     merges.emplace_back(merge.substr(0, space), merge.substr(space + 1));
   }
-  parts.model = std::make_unique<Bpe>(path, parts.vocabulary, merges, BpeOptions{.ignore_merges = row->ignore_merges});
+  parts.model = std::make_unique<Bpe>(path, parts.vocabulary, merges, BpeOptions{.ignore_merges = pre.ignore_merges});
   std::vector<PreTokenizer> steps;
-  for (const char* pattern : row->patterns) {
+  for (const char* pattern : pre.patterns) {
     if (pattern != nullptr) steps.push_back(split_by(pattern));
   }
   steps.push_back(byte_level(false, false));
@@ -249,12 +247,15 @@ std::shared_ptr<const Tokenizer::Parts> parts_of_gguf(const os::FileBytes& file)
     return parts;
   }
   read_tokens(file.path, tokens, kinds, model != "t5", *parts);
+  bool begins = model == "llama";
   if (model == "gpt2") {
-    read_byte_level(reader, file.path, *parts);
+    const PreTokenization& pre = pre_tokenization(reader);
+    begins = pre.begins;
+    read_byte_level(reader, file.path, pre, *parts);
   } else {
     read_sentence_piece(reader, file.path, model == "t5", kinds, *parts);
   }
-  if (first && reader.flag("tokenizer.ggml.add_bos_token", model == "llama")) parts->before.push_back(*first);
+  if (first && reader.flag("tokenizer.ggml.add_bos_token", begins)) parts->before.push_back(*first);
   if (parts->end && reader.flag("tokenizer.ggml.add_eos_token", model == "t5")) parts->after.push_back(*parts->end);
   // RoBERTa's are two; what the converter calls add_sep_token is missing in older files.
   std::vector<std::int64_t> between = parts->after;

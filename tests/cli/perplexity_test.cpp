@@ -87,10 +87,13 @@ TEST(Generate, PenaltiesAndBiasChangeWhatComes) {
   EXPECT_NE(text({"--logit-bias", "432=-inf"}), plain);  // the comma
   EXPECT_NE(text({"--temperature", "1", "--mirostat", "5", "--seed", "2"}), plain);
   EXPECT_NE(text({"--temperature", "1", "--typical-p", "0.5", "--seed", "2"}), plain);
-  for (const char* bias : {"432", "432=", "432=x", "=1", "a=1"}) {
+  for (const char* bias : {"432", "432=", "432=x", "=1", "a=1", "1,2=3"}) {
     EXPECT_EQ(run_command({"generate", "--model", story_file(), "--logit-bias", bias, "x"}).exit_code, 2) << bias;
   }
-  EXPECT_EQ(run_command({"generate", "--model", story_file(), "--mirostat", "3", "x"}).exit_code, 1);
+  EXPECT_EQ(run_command({"generate", "--model", story_file(), "--mirostat", "3", "x"}).exit_code, 2);
+  const CommandResult wrong = run_command({"generate", "--model", story_file(), "--temperature", "-1", "x"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.errors, HasSubstr("temperature is -1, not at least 0"));
 }
 
 TEST(Generate, SearchesWithBeams) {
@@ -110,6 +113,8 @@ TEST(Generate, SearchesWithBeams) {
   EXPECT_GE(sum(run({"--beams", "4"})), sum(run({})));
   EXPECT_EQ(run({"--beams", "4", "--temperature", "1"}).exit_code, 2);
   EXPECT_EQ(run({"--beams", "4", "--lookup", "2"}).exit_code, 2);
+  EXPECT_EQ(run({"--beams", "4", "--top-k", "2"}).exit_code, 2);
+  EXPECT_EQ(run({"--beams", "4", "--min-p", "0.5"}).exit_code, 2);
   EXPECT_EQ(run({"--beams", "0"}).exit_code, 2);
 }
 

@@ -8,8 +8,8 @@ namespace {
 TEST(Printable, KeepsTextOfEveryLanguage) {
   const std::string text = "Z\xc3\xbcrich \xe4\xba\xac \xf0\x9f\x8e\x88";
   EXPECT_EQ(printable(text), text);
-  EXPECT_EQ(printable_lines("a\nb\tc"), "a\nb?c");
-  EXPECT_EQ(printable("a\nb"), "a?b");
+  EXPECT_EQ(printable_lines("a\nb\tc"), "a\nb\tc");
+  EXPECT_EQ(printable("a\nb\tc"), "a?b?c");
 }
 
 TEST(Printable, ReplacesWhatTerminalsObey) {

@@ -111,6 +111,23 @@ TEST(ChatTemplate, HostileTemplatesEnd) {
   };
   EXPECT_THAT(error("{% set x = 'a' * 1000000 %}{% for i in range(100) %}{{ x }}{% endfor %}"), HasSubstr("too much text"));
   EXPECT_THAT(error("{{ 'a' * 1000000000000 }}"), HasSubstr("too long"));
+  // A list that holds the last one twice, and again: 2^60 elements to walk over.
+  const std::string twice =
+      "{% set a = namespace(x=[1], y=[1]) %}{% for i in range(60) %}{% set a.x, a.y = [a.x, a.x], [a.y, a.y] %}{% "
+      "endfor %}";
+  for (const char* use :
+       {"", "{{ a.x }}", "{{ a.x | tojson }}", "{{ a.x | tojson(indent=64) }}", "{{ a.x == a.y }}", "{{ a.x < a.y }}",
+        "{{ a.x in [a.y] }}", "{{ a.x ~ '' }}", "{{ [a.x, a.y] | sort }}", "{{ [a.x, a.y] | unique }}"}) {
+    EXPECT_THAT(error(twice + use), testing::AnyOf(HasSubstr("too many steps"), HasSubstr("too much text"))) << use;
+  }
+  // Each of a hundred thousand rounds looks at all of a long text or list.
+  for (const char* use : {"x == y", "x | length", "7 in r"}) {
+    EXPECT_THAT(error("{% set x, y = 'a' * 8000000, 'a' * 8000000 %}{% set r = range(50000) | list %}{% set q = "
+                      "range(50000) | list %}{% for i in range(100000) %}{% set z = " +
+                      std::string(use) + " %}{% endfor %}"),
+                HasSubstr("too many steps"))
+        << use;
+  }
   EXPECT_THAT(error("{{ range(1000000) }}"), HasSubstr("range"));
   EXPECT_THAT(error("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), HasSubstr("nested too deeply"));
   EXPECT_THAT(error("{% macro f() %}" + times("{% if 1 %}", 100) + "{{ f() }}" + times("{% endif %}", 100) + "{% endmacro %}{{ f() }}"),
@@ -164,6 +181,29 @@ TEST(ChatTemplate, HostileTemplatesEnd) {
               HasSubstr("no JSON object"));
   EXPECT_THAT(message_of<ValueError>([] { ChatTemplate("{{ raise_exception('only two roles') }}").apply({}); }),
               HasSubstr("refuses the conversation: only two roles"));
+}
+
+TEST(ChatTemplate, LongConversationsAreNoHostileOnes) {
+  const ChatTemplate chat(
+      "{% for m in messages %}{% set before = messages[loop.index0 - 1] if loop.index0 else none %}{% if before and "
+      "before.role == m.role %}!{% endif %}"
+      "{% if '</think>' in m.content %}{{ m.content.split('</think>')[-1].lstrip('\\n') }}{% else %}{{ m.content | "
+      "trim }}{% endif %}{% endfor %}");
+  std::vector<ChatMessage> messages;
+  for (int i = 0; i < 2000; ++i) messages.push_back({i % 2 == 0 ? "user" : "assistant", std::string(1000, 'a')});
+  EXPECT_EQ(chat.apply(messages).size(), 2'000'000u);
+}
+
+TEST(ChatTemplate, MistakesAreFoundByTheirLine) {
+  const auto error = [](const char* source) {
+    return message_of<FormatError>([&] { (void)ChatTemplate(source).apply({{"user", "hi"}}); });
+  };
+  EXPECT_THAT(error("a\n{% if true %}\n{% for m in messages %}\n{{ m.x.y }}{% endfor %}{% endif %}\nb"),
+              HasSubstr("line 4: 'x' is undefined"));
+  EXPECT_THAT(error("{% macro f() %}\n{{ 1 }}\n{% endmacro %}\n{{ f() }}{{ f() ~ 1 // 0 }}"),
+              HasSubstr("line 4: division by zero"));
+  EXPECT_THAT(error("{% macro f() %}\n{{ 1 // 0 }}\n{% endmacro %}\n{{ f() }}"), HasSubstr("line 2: division by zero"));
+  EXPECT_THAT(error("\n{{ 99999999999999999999 }}"), HasSubstr("line 2: a number is too large"));
 }
 
 TEST(ChatTemplate, SpacesAndLinesAreThoseOfPython) {

@@ -81,10 +81,10 @@ TEST(Tokenizer, KnowsTheFamiliesOfGgufFiles) {
     return test::bytes_of(type) + test::bytes_of<std::uint64_t>(count) + elements;
   };
   const std::vector<std::pair<std::string, std::vector<std::string>>> families = {
-      {"gpt2", {"gpt-2", "phi-2", "olmo", "modern-bert"}},
-      {"smollm", {"smollm", "starcoder", "refact", "command-r"}},
-      {"llama3", {"llama-bpe", "falcon3", "lfm2"}},
-      {"gpt4o", {"gpt-4o"}},
+      {"gpt2", {"gpt-2", "phi-2", "olmo", "modern-bert", "mpt", "exaone4"}},
+      {"smollm", {"smollm", "starcoder", "refact", "command-r", "codeshell"}},
+      {"llama3", {"llama-bpe", "falcon3", "lfm2", "llama3"}},
+      {"gpt4o", {"gpt-4o", "llama4"}},
       {"tekken", {"tekken"}},
       {"deepseek_coder", {"deepseek-coder"}},
       {"deepseek3", {"deepseek-v3"}}};
@@ -122,6 +122,37 @@ TEST(Tokenizer, KnowsTheFamiliesOfGgufFiles) {
             << pre << ": " << item.at("text");
       }
     }
+  }
+}
+
+// Old files of Llama 3 do not say that texts begin with a token: their family does.
+TEST(Tokenizer, FamiliesOfGgufFilesSayHowTextsBegin) {
+  const auto texts = [](std::initializer_list<std::string> list) {
+    std::string bytes = test::bytes_of<std::uint32_t>(8) + test::bytes_of<std::uint64_t>(list.size());
+    for (const std::string& text : list) bytes += test::gguf_text(text);
+    return bytes;
+  };
+  const test::TemporaryFolder folder;
+  const auto tokens_of = [&](const std::string& pre, std::optional<char> begins) {
+    std::vector<std::string> metadata = {
+        test::gguf_value("tokenizer.ggml.model", 8, test::gguf_text("gpt2")),
+        test::gguf_value("tokenizer.ggml.pre", 8, test::gguf_text(pre)),
+        test::gguf_value("tokenizer.ggml.tokens", 9, texts({"<s>", "a", "b"})),
+        test::gguf_value("tokenizer.ggml.bos_token_id", 4, test::bytes_of<std::uint32_t>(0)),
+        test::gguf_value("tokenizer.ggml.merges", 9, texts({}))};
+    if (begins) metadata.push_back(test::gguf_value("tokenizer.ggml.add_bos_token", 7, std::string(1, *begins)));
+    return Tokenizer::load(folder.write("x.gguf", test::gguf_file(metadata))).encode("ab");
+  };
+  for (const char* pre : {"llama-bpe", "llama3", "tekken"}) {
+    EXPECT_EQ(tokens_of(pre, std::nullopt), (Ids{0, 1, 2})) << pre;
+    EXPECT_EQ(tokens_of(pre, char{0}), (Ids{1, 2})) << pre;
+  }
+  EXPECT_EQ(tokens_of("qwen35", std::nullopt), (Ids{1, 2}));
+  EXPECT_EQ(tokens_of("gpt-2", char{1}), (Ids{0, 1, 2}));
+  for (const char* pre : {"falcon", "gpt-2 phi-2", "", " "}) {
+    EXPECT_THAT(message_of<FormatError>([&] { tokens_of(pre, std::nullopt); }),
+                testing::AllOf(HasSubstr("is not supported"), HasSubstr("gpt-2"), HasSubstr("qwen35")))
+        << pre;
   }
 }
 

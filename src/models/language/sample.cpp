@@ -67,6 +67,12 @@ double uniform_at(std::uint64_t seed, std::int64_t position) {
   return rand({1}, {.dtype = DType::f64}, &generator).item<double>();
 }
 
+// What is no number of f32 is the nearest one, but for minus infinity, which hides a token: differences stay numbers.
+float as_logit(double value) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  return static_cast<float>(std::isinf(value) && value < 0 ? value : std::clamp(value, -kMost, kMost));
+}
+
 double sum_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
@@ -213,14 +219,14 @@ void Sampler::adjust(std::span<float> logits) const {
     double value = static_cast<double>(logit);
     value = value > 0 ? value / options_.repetition_penalty : value * options_.repetition_penalty;
     if (count > 0) value -= options_.presence_penalty + static_cast<double>(count) * options_.frequency_penalty;
-    logit = static_cast<float>(value);
+    logit = as_logit(value);
   }
   for (const auto& [token, bias] : options_.logit_bias) {
     if (token < 0 || static_cast<std::size_t>(token) >= logits.size()) {
       throw ValueError(fmt::format("sample: logit_bias: there is no token {} (of {})", token, logits.size()));
     }
     float& logit = logits[static_cast<std::size_t>(token)];
-    logit = static_cast<float>(static_cast<double>(logit) + bias);
+    logit = as_logit(static_cast<double>(logit) + bias);
   }
 }
 

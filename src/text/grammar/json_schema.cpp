@@ -129,6 +129,7 @@ class SchemaConverter {
     if (depth > kMostSchemaDepth) fail(where, fmt::format("nests deeper than {}", kMostSchemaDepth));
     if (schema == true) return "value";
     if (!schema.is_object()) fail(where, "is no schema that allows anything");
+    check_type(schema, where);
     if (schema.contains("$ref")) {
       check_keys(schema, where, {"$ref"});
       return reference(schema["$ref"], where, depth);
@@ -152,7 +153,11 @@ class SchemaConverter {
       check_keys(schema, where, {"enum"});
       if (!schema["enum"].is_array() || schema["enum"].empty()) fail(where, "enum is no list of values");
       std::string result;
-      for (const SchemaJson& value : schema["enum"]) result += (result.empty() ? "(" : " | ") + literal(value);
+      for (const SchemaJson& value : schema["enum"]) {
+        if (!schema.contains("type") || is_of(value, schema["type"]))
+          result += (result.empty() ? "(" : " | ") + literal(value);
+      }
+      if (result.empty()) fail(where, "no value of enum has the type");
       return result + ")";
     }
     if (!schema.contains("type")) return typed(schema, guessed_type(schema), where, depth);
@@ -175,33 +180,62 @@ class SchemaConverter {
     return type.get<std::string>();
   }
 
+  // Whether a value has the type, or one of a list.
+  static bool is_of(const SchemaJson& value, const SchemaJson& type) {
+    for (std::size_t i = 0; type.is_array() && i < type.size(); ++i) {
+      if (is_of(value, type[i])) return true;
+    }
+    if (type == "integer" && value.is_number_float()) return value.get<double>() == std::floor(value.get<double>());
+    return type == (value.is_number_integer() && type == "integer" ? "integer" : value.type_name());
+  }
+
+  // Whether a schema, as far as can be seen, allows nothing but values of the type.
+  bool keeps_type(const SchemaJson& schema, const SchemaJson& type, int depth) const {
+    const SchemaJson* const one = schema.is_string() ? target(schema) : &schema;
+    if (one == nullptr || !one->is_object() || depth > kMostSchemaDepth) return false;
+    for (const char* key : {"type", "$ref", "anyOf", "oneOf", "allOf", "const", "enum"}) {
+      if (one->contains(key)) return key_keeps_type(key, (*one)[key], type, depth + 1);
+    }
+    return guessed_type(*one) == type;
+  }
+  bool key_keeps_type(std::string_view key, const SchemaJson& value, const SchemaJson& type, int depth) const {
+    if (key == "type") return value == type;
+    if (key == "$ref") return keeps_type(value, type, depth);
+    if (key == "const") return is_of(value, type);
+    bool all = value.is_array();
+    for (std::size_t i = 0; all && i < value.size(); ++i)
+      all = key == "enum" ? is_of(value[i], type) : keeps_type(value[i], type, depth);
+    return all;
+  }
+
+  // A type beside keywords that have none of their own holds as well.
+  void check_type(const SchemaJson& schema, const std::string& where) const {
+    if (!schema.contains("type")) return;
+    for (const char* key : {"$ref", "anyOf", "oneOf", "allOf", "const"}) {
+      if (schema.contains(key) && !key_keeps_type(key, schema[key], schema["type"], 0))
+        fail(where, fmt::format("{} allows other values than the type beside it", in_quotes(key)));
+    }
+  }
+
+  static constexpr const char* kOwners[][2] = {
+      {"properties", "object"}, {"required", "object"},         {"additionalProperties", "object"},
+      {"items", "array"},       {"prefixItems", "array"},       {"minItems", "array"},
+      {"maxItems", "array"},    {"minLength", "string"},        {"maxLength", "string"},
+      {"pattern", "string"},    {"format", "string"},           {"minimum", "number"},
+      {"maximum", "number"},    {"exclusiveMinimum", "number"}, {"exclusiveMaximum", "number"}};
+
   // Of a list of types, each sees the keywords that are its own.
   static bool belongs(const std::string& key, const std::string& type) {
-    static constexpr const char* kOwners[][2] = {{"properties", "object"},
-                                                 {"required", "object"},
-                                                 {"additionalProperties", "object"},
-                                                 {"items", "array"},
-                                                 {"prefixItems", "array"},
-                                                 {"minItems", "array"},
-                                                 {"maxItems", "array"},
-                                                 {"minLength", "string"},
-                                                 {"maxLength", "string"},
-                                                 {"pattern", "string"},
-                                                 {"format", "string"},
-                                                 {"minimum", "integer"},
-                                                 {"maximum", "integer"},
-                                                 {"exclusiveMinimum", "integer"},
-                                                 {"exclusiveMaximum", "integer"}};
     for (const auto& [name, owner] : kOwners) {
-      if (key == name) return type == owner || (owner == std::string_view("integer") && type == "number");
+      if (key == name) return type == owner || (owner == std::string_view("number") && type == "integer");
     }
     return true;
   }
 
   static std::string guessed_type(const SchemaJson& schema) {
-    if (schema.contains("properties") || schema.contains("additionalProperties")) return "object";
-    if (schema.contains("items") || schema.contains("prefixItems")) return "array";
-    if (schema.contains("pattern")) return "string";
+    for (const auto& [name, owner] : kOwners) {
+      if (schema.contains(name)) return owner;
+    }
     return "value";
   }
 
@@ -341,6 +375,12 @@ class SchemaConverter {
     return result + ")";
   }
 
+  const SchemaJson* target(const SchemaJson& reference) const try {
+    return &root_.at(SchemaJson::json_pointer(reference.get<std::string>().substr(1)));
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+
   // Rules have names, so that a schema may refer to itself.
   std::string reference(const SchemaJson& to, const std::string& where, int depth) {
     if (!to.is_string() || !to.get<std::string>().starts_with("#")) fail(where, "$ref leads out of the schema");
@@ -349,13 +389,9 @@ class SchemaConverter {
     if (known != references_.end()) return known->second;
     const std::string name = fmt::format("ref-{}", references_.size());
     references_.emplace(path, name);
-    const SchemaJson* target = nullptr;
-    try {
-      target = &root_.at(SchemaJson::json_pointer(path.substr(1)));
-    } catch (const SchemaJson::exception&) {
-      fail(where, fmt::format("$ref: there is no {}", in_quotes(path)));
-    }
-    const std::string body = expression(*target, path, depth + 1);
+    const SchemaJson* const schema = target(to);
+    if (schema == nullptr) fail(where, fmt::format("$ref: there is no {}", in_quotes(path)));
+    const std::string body = expression(*schema, path, depth + 1);
     rules_ += fmt::format("{} ::= {}\n", name, body);
     return name;
   }

@@ -38,6 +38,7 @@ constexpr int kMaxNesting = 800;
 
 // Functions and namespaces inside of a value.
 bool holds_reference(const Value& value) {
+  spend(16);
   if (const List* list = value.list()) return std::any_of(list->items.begin(), list->items.end(), holds_reference);
   if (const Dict* dict = value.dict()) {
     return dict->is_namespace || dict->call ||
@@ -49,7 +50,7 @@ bool holds_reference(const Value& value) {
 
 class Evaluator {
  public:
-  std::string run(const Block& block, const Dict& variables) {
+  std::string run(const Block& block, const Dict& variables) try {
     Scope globals{.names = global_functions()};
     Scope given{.outer = &globals};
     for (const auto& [name, value] : variables.items) given.names.insert_or_assign(name.to_string(), value);
@@ -57,6 +58,9 @@ class Evaluator {
     std::string output;
     statements(block, scope, output);
     return output;
+  } catch (const FormatError& error) {
+    const std::string_view what = error.what();
+    fail(fmt::format("line {}: {}", line_, what.substr(what.starts_with(kFailed) ? kFailed.size() : 0)));
   }
 
  private:
@@ -79,11 +83,14 @@ class Evaluator {
 
   Flow statements(const Block& block, Scope& scope, std::string& output) {
     const Deeper deeper(depth_);
-    for (const Statement& statement : block) {
-      const Flow flow = run_one(statement, scope, output);
-      if (flow != Flow::on) return flow;
+    const int outer = line_;  // where an error would be, which leaves line_ as it is
+    Flow flow = Flow::on;
+    for (std::size_t i = 0; i < block.size() && flow == Flow::on; ++i) {
+      line_ = block[i].line;
+      flow = run_one(block[i], scope, output);
     }
-    return Flow::on;
+    line_ = outer;
+    return flow;
   }
 
   Flow run_one(const Statement& statement, Scope& scope, std::string& output) {
@@ -99,17 +106,6 @@ class Evaluator {
         assign(statement.targets, statement.value ? filtered(*statement.value, std::move(text), scope) : Value(std::move(text)), scope);
         break;
       }
-      case Statement::Kind::set_attribute: {
-        const Value* target = scope.find(statement.text);
-        if (target == nullptr || !target->dict() || !target->dict()->is_namespace) {
-          fail(fmt::format("{}.{} cannot be set: that is done for namespaces only", statement.text, statement.attribute));
-        }
-        // It may live longer than the scope that a macro belongs to, and namespaces in a ring would never go.
-        Value value = value_of(*statement.value, scope);
-        if (holds_reference(value)) fail(fmt::format("{}.{} cannot be a function or namespace", statement.text, statement.attribute));
-        target->dict()->set(statement.attribute, std::move(value));
-        break;
-      }
       case Statement::Kind::macro: scope.names.insert_or_assign(statement.text, macro(statement, scope)); break;
       case Statement::Kind::call: {
         Arguments arguments;
@@ -121,7 +117,10 @@ class Evaluator {
       case Statement::Kind::filter:
         print(filtered(*statement.value, printed(statement.blocks[0], scope), scope).to_string(), output);
         break;
-      case Statement::Kind::group: return statements(statement.blocks[0], scope, output);
+      case Statement::Kind::group: {
+        Scope inner{.outer = &scope};
+        return statements(statement.blocks[0], inner, output);
+      }
       case Statement::Kind::with: {
         Scope inner{.outer = &scope};
         for (const Statement& one : statement.blocks[1]) assign(one.targets, value_of(*one.value, scope), inner);
@@ -148,9 +147,21 @@ class Evaluator {
     return Flow::on;
   }
 
+  static void assign_attribute(const std::string& name, std::size_t point, const Value& value, Scope& scope) {
+    const Value* target = scope.find(std::string_view(name).substr(0, point));
+    if (target == nullptr || !target->dict() || !target->dict()->is_namespace) {
+      fail(fmt::format("{} cannot be set: that is done for namespaces only", name));
+    }
+    // It may live longer than the scope that a macro belongs to, and namespaces in a ring would never go.
+    if (holds_reference(value)) fail(fmt::format("{} cannot be a function or namespace", name));
+    target->dict()->set(name.substr(point + 1), value);
+  }
+
   // Names, and others in brackets: "a", "(", "b", "c", ")".
   void assign(const std::vector<std::string>& targets, const Value& value, Scope& scope) {
     if (targets.size() == 1) {
+      const std::size_t point = targets.front().find('.');
+      if (point != std::string::npos) return assign_attribute(targets.front(), point, value, scope);
       scope.names.insert_or_assign(targets.front(), value);
       return;
     }
@@ -302,13 +313,14 @@ class Evaluator {
       }
       case Kind::filter: return filtered(e, std::nullopt, scope);
       case Kind::test: return test(e, scope);
-      case Kind::negative: {
+      case Kind::negative:
+      case Kind::positive: {
         const Value value = part(0);
-        if (!value.is_number()) fail(fmt::format("-{} is no number", value.type_name()));
+        if (!value.is_number()) fail(fmt::format("+ and - need a number, not {}", value.type_name()));
+        if (e.kind == Kind::positive) return value.get<bool>() ? Value(to_integer(value, "+")) : value;
         if (const std::int64_t* number = value.integer(); number && *number != INT64_MIN) return -*number;
         return value.get<bool>() ? Value(static_cast<std::int64_t>(-value.number())) : Value(-value.number());
       }
-      case Kind::positive: return part(0);
       case Kind::invert: return !part(0).truth();
       case Kind::binary: return binary(e.text, part(0), part(1));
       case Kind::concat: {
@@ -358,8 +370,9 @@ class Evaluator {
     const std::int64_t* index = key.integer();
     if (index == nullptr) return key.string() ? attribute(object, *key.string()) : Value(Undefined{key.to_string()});
     if (!object.list() && !object.string()) return Undefined{key.to_string()};
-    const std::vector<Value> items = elements(object);
-    budget_.step(object.list() ? 1 : items.size());
+    const std::vector<Value> characters = object.list() ? std::vector<Value>() : elements(object);
+    const std::vector<Value>& items = object.list() ? object.list()->items : characters;
+    budget_.step(1 + characters.size());
     const auto size = static_cast<std::int64_t>(items.size());
     const std::int64_t at = *index < 0 ? *index + size : *index;
     return at >= 0 && at < size ? items[static_cast<std::size_t>(at)] : Value(Undefined{key.to_string()});
@@ -437,6 +450,7 @@ class Evaluator {
     }
     Arguments arguments;
     collect(e, scope, arguments);
+    if (value.string()) spend(2 * value.string()->size());
     return filter(context_, value, arguments);
   }
 
@@ -470,7 +484,8 @@ class Evaluator {
 
   Value binary(const std::string& op, const Value& a, const Value& b) {
     for (const Value* side : {&a, &b}) {
-      if (side->is_undefined()) fail(fmt::format("'{}' is undefined, and cannot be computed with", side->get<Undefined>()->name));
+      if (side->is_undefined() && (side == &a || !a.string() || op != "%"))
+        fail(fmt::format("'{}' is undefined, and cannot be computed with", side->get<Undefined>()->name));
     }
     if (op == "+" && a.string() && b.string()) {
       budget_.text(a.string()->size() + b.string()->size());
@@ -498,6 +513,7 @@ class Evaluator {
       return repeated;
     }
     if (!a.is_number() || !b.is_number()) fail(fmt::format("{} {} {} means nothing", a.type_name(), op, b.type_name()));
+    if (op == "**" && a.number() == 0 && b.number() < 0) fail("division by zero");
     const bool integers = !a.get<double>() && !b.get<double>();
     if (integers && op != "/") return integer_result(op, to_integer(a, op), to_integer(b, op));
     const double x = a.number(), y = b.number();
@@ -543,6 +559,7 @@ class Evaluator {
   Budget budget_;
   Context context_{budget_};
   int depth_ = 0;
+  int line_ = 0;  // of what runs
 };
 
 }  // namespace

@@ -29,16 +29,17 @@ std::vector<Value> counted_elements(Context& context, const Value& value) {
 Value length(Context&, const Value& value, const Arguments&) {
   if (value.string()) return characters(*value.string()).size();
   if (value.dict()) return value.dict()->items.size();
+  if (value.list()) return value.list()->items.size();
   return elements(value).size();
 }
 
 Value tojson(Context& context, const Value& value, const Arguments& a) {
   JsonStyle style;
-  const Value indent = argument(a, 0, "indent", None{});
+  const Value indent = argument(a, 1, "indent", None{});
   if (!indent.is_none()) style.indent = static_cast<int>(std::clamp<std::int64_t>(to_integer(indent, "tojson"), 0, 64));
-  style.ascii = argument(a, 99, "ensure_ascii", false).truth();
-  style.sorted = argument(a, 99, "sort_keys", false).truth();
-  const Value separators = argument(a, 99, "separators", None{});
+  style.ascii = argument(a, 0, "ensure_ascii", false).truth();
+  style.sorted = argument(a, 3, "sort_keys", false).truth();
+  const Value separators = argument(a, 2, "separators", None{});
   if (separators.list() && separators.list()->items.size() == 2) {
     style.item_separator = to_text(separators.list()->items[0], "tojson");
     style.key_separator = to_text(separators.list()->items[1], "tojson");
@@ -84,7 +85,11 @@ Value replace(Context& context, const Value& value, const Arguments& a) {
                                     count.is_none() ? -1 : to_integer(count, "replace")));
 }
 
+void check_defined(const Value& value) {
+  if (value.is_undefined()) fail(fmt::format("'{}' is undefined, and no number", value.get<Undefined>()->name));
+}
 Value to_int(Context&, const Value& value, const Arguments& a) {
+  check_defined(value);
   const Value fallback = argument(a, 0, "default", 0);
   if (value.integer()) return value;
   std::optional<double> number;
@@ -100,6 +105,7 @@ Value to_int(Context&, const Value& value, const Arguments& a) {
   return static_cast<std::int64_t>(*number);
 }
 Value to_float(Context&, const Value& value, const Arguments& a) {
+  check_defined(value);
   if (value.is_number()) return value.number();
   const auto number = value.string() ? parsed_float(*value.string()) : std::nullopt;
   return number ? Value(*number) : argument(a, 0, "default", 0.0);
@@ -425,8 +431,14 @@ constexpr FilterRow kFilters[] = {
     {"string", [](Context& c, const Value& v, const Arguments&) { return new_text(c, v.to_string()); }},
     {"safe", [](Context&, const Value& v, const Arguments&) { return Value::markup(v.to_string()); }},
     {"list", [](Context& c, const Value& v, const Arguments&) -> Value { return counted_elements(c, v); }},
-    {"attr", [](Context&, const Value& v,
-                const Arguments& a) { return attribute_of(v, to_text(argument(a, 0, "name"), "attr")); }},
+    {"attr",
+     [](Context& c, const Value& v, const Arguments& a) -> Value {
+       const std::string name = to_text(argument(a, 0, "name"), "attr");
+       // Items of a dict are none.
+       if (v.dict() && !v.dict()->is_namespace) return find_method(c, v, name);
+       Value found = attribute_of(v, name);
+       return found.is_undefined() ? find_method(c, v, name) : found;
+     }},
 };
 
 }  // namespace
@@ -442,7 +454,9 @@ Value attribute_of(const Value& object, const std::string& path) {
     const std::size_t end = std::min(path.find('.', at), path.size());
     const std::string name = path.substr(at, end - at);
     const Value* found = value.dict() ? value.dict()->find(std::string_view(name)) : nullptr;
-    if (found == nullptr && value.list()) {
+    if (value.list() && value.list()->is_group && (name == "grouper" || name == "list")) {
+      found = &value.list()->items[name == "list" ? 1 : 0];
+    } else if (value.list()) {
       std::size_t index = 0;
       const auto [rest, error] = std::from_chars(name.data(), name.data() + name.size(), index);
       if (error == std::errc() && rest == name.data() + name.size() && index < value.list()->items.size()) {

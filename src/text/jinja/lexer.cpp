@@ -106,7 +106,7 @@ class Lexer {
     };
     if (!word("raw")) return false;
     skip(at - at_);
-    after_tag(source_[at_ - 3] == '-', false, true);
+    after_tag(source_[at_ - 3] == '-', true, true);
     std::size_t begin = at_;
     for (std::size_t tag = source_.find("{%", at_); tag != std::string_view::npos; tag = source_.find("{%", tag + 2)) {
       at = tag + 2;
@@ -157,7 +157,8 @@ class Lexer {
     std::size_t end = at_;
     bool is_float = false;
     while (end < source_.size() && (is_digit(source_[end]) || source_[end] == '_')) ++end;
-    if (end + 1 < source_.size() && source_[end] == '.' && is_digit(source_[end + 1])) {
+    // Behind a point there is none: in x.0.1 two elements are asked for.
+    if (end + 1 < source_.size() && source_[end] == '.' && is_digit(source_[end + 1]) && source_[at_ - 1] != '.') {
       is_float = true;
       for (++end; end < source_.size() && is_digit(source_[end]);) ++end;
     }
@@ -185,12 +186,19 @@ class Lexer {
         continue;
       }
       const char c = source_[++i];
-      constexpr std::string_view kFrom = "ntr\\'\"abfv0";
-      constexpr std::string_view kTo{"\n\t\r\\'\"\a\b\f\v\0", 11};
+      constexpr std::string_view kFrom = "ntr\\'\"abfv";
+      constexpr std::string_view kTo = "\n\t\r\\'\"\a\b\f\v";
       if (const std::size_t known = kFrom.find(c); known != std::string_view::npos) {
         result += kTo[known];
       } else if (c == 'x' || c == 'u' || c == 'U') {
-        i += hexadecimal(i + 1, c == 'x' ? 2 : c == 'u' ? 4 : 8, result);
+        i += character(i + 1, c == 'x' ? 2 : c == 'u' ? 4 : 8, 16, result);
+      } else if (c >= '0' && c < '8') {
+        std::size_t digits = 1;
+        while (digits < 3 && i + digits < source_.size() && source_[i + digits] >= '0' && source_[i + digits] < '8')
+          ++digits;
+        i += character(i, digits, 8, result) - 1;
+      } else if (c == 'N') {
+        error("names of characters are not done");
       } else if (c != '\n') {
         result += '\\';
         result += c;
@@ -201,13 +209,13 @@ class Lexer {
     skip(i + 1 - at_);
   }
 
-  std::size_t hexadecimal(std::size_t from, std::size_t digits, std::string& result) const {
+  std::size_t character(std::size_t from, std::size_t digits, std::uint32_t base, std::string& result) const {
     std::uint32_t code = 0;
     for (std::size_t i = from; i < from + digits; ++i) {
       const char c = i < source_.size() ? source_[i] : ' ';
       const std::size_t digit = std::string_view("0123456789abcdef").find(static_cast<char>(c >= 'A' && c <= 'F' ? c + 32 : c));
       if (digit == std::string_view::npos) error("a string has a wrong escape");
-      code = code * 16 + static_cast<std::uint32_t>(digit);
+      code = code * base + static_cast<std::uint32_t>(digit);
     }
     if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) error("a string escapes what is no character");
     const auto byte = [&](std::uint32_t value) { result += static_cast<char>(value); };

@@ -1,6 +1,7 @@
 #include "text/jinja/limits.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "text/jinja/value.h"
 
@@ -8,9 +9,25 @@ namespace lockstep {
 inline namespace v0 {
 namespace text::jinja {
 
+namespace {
+
+thread_local constinit Budget* budget = nullptr;
+
+}  // namespace
+
+void spend(std::size_t units) {
+  constexpr std::int64_t kMost = kMaxSteps * kUnitsOfStep;
+  if (budget == nullptr) return;
+  budget->used_ += static_cast<std::int64_t>(std::min(units, static_cast<std::size_t>(kMost)));
+  if (budget->used_ > kMost) fail("takes too many steps");
+}
+
+Budget::Budget() : outer_(std::exchange(budget, this)) {}
+Budget::~Budget() {
+  budget = outer_;
+}
 void Budget::step(std::size_t count) {
-  steps_ += static_cast<std::int64_t>(std::min<std::size_t>(count, static_cast<std::size_t>(kMaxSteps)));
-  if (steps_ > kMaxSteps) fail("takes too many steps");
+  spend(std::min<std::size_t>(count, static_cast<std::size_t>(kMaxSteps)) * static_cast<std::size_t>(kUnitsOfStep));
 }
 void Budget::text(std::size_t bytes) {
   text_ += bytes;

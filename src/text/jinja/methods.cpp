@@ -1,6 +1,7 @@
 // Methods of strings and dicts, and the functions that templates find without a definition.
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -37,25 +38,52 @@ Value split_method(Context& context, const Value& self, const Arguments& a, bool
   context.budget.step(parts.size());
   return parts;
 }
-// A prefix, or one of several.
-bool has_affix(const Value& self, const Value& affix, bool at_end) {
+// Where to look: between the characters that the second and the third argument give, as a slice does.
+struct Section {
+  std::string_view text;
+  std::size_t begin = 0;  ///< In characters.
+  bool exists = true;
+};
+Section section_of(const Value& self, const Arguments& a) {
   const std::string& text = *self.string();
+  if (a.positional.size() < 2) return {text};
+  const std::vector<std::string> all = characters(text);
+  const auto size = static_cast<std::int64_t>(all.size());
+  const auto place = [&](std::size_t i, std::int64_t absent) {
+    const Value given = argument(a, i, "", None{});
+    const std::int64_t at = given.is_none() ? absent : to_integer(given, "a place");
+    return at < 0 ? std::max<std::int64_t>(at, -size) + size : at;
+  };
+  const std::int64_t begin = place(1, 0), end = std::min(place(2, size), size);
+  if (begin > end) return {{}, 0, false};
+  const auto bytes = [&](std::int64_t count) {
+    return std::accumulate(all.begin(), all.begin() + count, std::size_t{0},
+                           [](std::size_t sum, const std::string& one) { return sum + one.size(); });
+  };
+  return {std::string_view(text).substr(bytes(begin), bytes(end) - bytes(begin)), static_cast<std::size_t>(begin)};
+}
+// A prefix, or one of several.
+bool has_affix(const Value& self, const Arguments& a, bool at_end) {
+  const Value affix = argument(a, 0, "prefix");
+  const Section section = section_of(self, a);
   const auto one = [&](const Value& value) {
     const std::string part = to_text(value, at_end ? "endswith" : "startswith");
-    return at_end ? text.ends_with(part) : text.starts_with(part);
+    return section.exists && (at_end ? section.text.ends_with(part) : section.text.starts_with(part));
   };
   if (affix.list()) return std::any_of(affix.list()->items.begin(), affix.list()->items.end(), one);
   return one(affix);
 }
 Value find_in(const Value& self, const Arguments& a, bool last, bool must) {
-  const std::string& text = *self.string();
+  const Section section = section_of(self, a);
   const std::string part = to_text(argument(a, 0, "sub"), "find");
-  const std::size_t at = last ? text.rfind(part) : text.find(part);
-  if (at == std::string::npos) {
+  const std::size_t at = !section.exists ? std::string_view::npos
+                         : last          ? section.text.rfind(part)
+                                         : section.text.find(part);
+  if (at == std::string_view::npos) {
     if (must) fail("index: the text is not there");
     return -1;
   }
-  return characters(std::string_view(text).substr(0, at)).size();
+  return section.begin + characters(section.text.substr(0, at)).size();
 }
 
 // {}, {0}, {name}, with !s, !r and a format behind a colon.
@@ -151,19 +179,14 @@ constexpr MethodRow kStringMethods[] = {
     {"split", [](Context& c, const Value& s, const Arguments& a) { return split_method(c, s, a, false); }},
     {"rsplit", [](Context& c, const Value& s, const Arguments& a) { return split_method(c, s, a, true); }},
     {"splitlines",
-     [](Context&, const Value& s, const Arguments&) -> Value {
+     [](Context&, const Value& s, const Arguments& a) -> Value {
        std::vector<Value> lines;
-       for (std::string& line : split_lines(*s.string())) lines.emplace_back(std::move(line));
+       for (std::string& line : split_lines(*s.string(), argument(a, 0, "keepends", false).truth()))
+         lines.emplace_back(std::move(line));
        return lines;
      }},
-    {"startswith",
-     [](Context&, const Value& s, const Arguments& a) -> Value {
-       return has_affix(s, argument(a, 0, "prefix"), false);
-     }},
-    {"endswith",
-     [](Context&, const Value& s, const Arguments& a) -> Value {
-       return has_affix(s, argument(a, 0, "suffix"), true);
-     }},
+    {"startswith", [](Context&, const Value& s, const Arguments& a) -> Value { return has_affix(s, a, false); }},
+    {"endswith", [](Context&, const Value& s, const Arguments& a) -> Value { return has_affix(s, a, true); }},
     {"upper", [](Context& c, const Value& s, const Arguments&) { return text_result(c, upper(*s.string())); }},
     {"lower", [](Context& c, const Value& s, const Arguments&) { return text_result(c, lower(*s.string())); }},
     {"title", [](Context& c, const Value& s, const Arguments&) { return text_result(c, title(*s.string())); }},
@@ -201,10 +224,11 @@ constexpr MethodRow kStringMethods[] = {
     {"count",
      [](Context&, const Value& s, const Arguments& a) -> Value {
        const std::string part = to_text(argument(a, 0, "sub"), "count");
-       if (part.empty()) return characters(*s.string()).size() + 1;
+       const Section section = section_of(s, a);
+       if (part.empty()) return section.exists ? characters(section.text).size() + 1 : 0;
        std::int64_t count = 0;
-       for (std::size_t at = s.string()->find(part); at != std::string::npos;
-            at = s.string()->find(part, at + part.size()))
+       for (std::size_t at = section.text.find(part); at != std::string_view::npos;
+            at = section.text.find(part, at + part.size()))
          ++count;
        return count;
      }},
@@ -250,22 +274,26 @@ constexpr MethodRow kStringMethods[] = {
 };
 
 constexpr MethodRow kDictMethods[] = {
-    {"items", [](Context&, const Value& s, const Arguments&) -> Value {
+    {"items",
+     [](Context&, const Value& s, const Arguments&) -> Value {
        std::vector<Value> pairs;
        for (const auto& [key, value] : s.dict()->items) pairs.emplace_back(List{{key, value}, true});
        return pairs;
      }},
-    {"keys", [](Context&, const Value& s, const Arguments&) -> Value {
+    {"keys",
+     [](Context&, const Value& s, const Arguments&) -> Value {
        std::vector<Value> keys;
        for (const auto& [key, value] : s.dict()->items) keys.push_back(key);
        return keys;
      }},
-    {"values", [](Context&, const Value& s, const Arguments&) -> Value {
+    {"values",
+     [](Context&, const Value& s, const Arguments&) -> Value {
        std::vector<Value> values;
        for (const auto& [key, value] : s.dict()->items) values.push_back(value);
        return values;
      }},
-    {"get", [](Context&, const Value& s, const Arguments& a) -> Value {
+    {"get",
+     [](Context&, const Value& s, const Arguments& a) -> Value {
        const Value key = argument(a, 0, "key");
        const Value* found = s.dict()->find(key);
        return found ? *found : argument(a, 1, "default", None{});
@@ -273,14 +301,16 @@ constexpr MethodRow kDictMethods[] = {
 };
 
 constexpr MethodRow kListMethods[] = {
-    {"index", [](Context&, const Value& s, const Arguments& a) -> Value {
+    {"index",
+     [](Context&, const Value& s, const Arguments& a) -> Value {
        const auto& items = s.list()->items;
        for (std::size_t i = 0; i < items.size(); ++i) {
          if (equal(items[i], argument(a, 0, "value"))) return i;
        }
        fail("index: the value is not in the list");
      }},
-    {"count", [](Context&, const Value& s, const Arguments& a) -> Value {
+    {"count",
+     [](Context&, const Value& s, const Arguments& a) -> Value {
        const auto& items = s.list()->items;
        return static_cast<std::int64_t>(std::count_if(items.begin(), items.end(), [&](const Value& item) {
          return equal(item, argument(a, 0, "value"));
@@ -326,7 +356,10 @@ Value joiner(Arguments a) {
 
 Value find_method(Context& context, const Value& object, const std::string& name) {
   const auto bound = [&](const MethodRow& row) -> Value {
-    return Function{name, [&context, object, run = row.run](Arguments a) { return run(context, object, a); }};
+    return Function{name, [&context, object, run = row.run](Arguments a) {
+                      if (object.string()) spend(2 * object.string()->size());
+                      return run(context, object, a);
+                    }};
   };
   const auto among = [&](const auto& rows) -> Value {
     for (const MethodRow& row : rows) {

@@ -63,10 +63,11 @@ class Parser {
     Block block;
     while (token().kind != Token::Kind::end) {
       if (token().kind == Token::Kind::text) {
-        block.push_back({.kind = Statement::Kind::text, .text = tokens_[at_++].text});
-      } else if (token().kind == Token::Kind::print_begin) {
+        block.push_back({.kind = Statement::Kind::text, .line = token().line, .text = token().text});
         ++at_;
-        Statement print{.kind = Statement::Kind::print};
+      } else if (token().kind == Token::Kind::print_begin) {
+        Statement print{.kind = Statement::Kind::print, .line = token().line};
+        ++at_;
         print.value = tuple();
         if (token().kind != Token::Kind::print_end) error("'}}' is missing");
         ++at_;
@@ -76,7 +77,9 @@ class Parser {
         ++at_;
         if (std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return is_name(end); })) return block;
         if (token().kind == Token::Kind::name && token().text.starts_with("end")) error("a tag ends what was not begun");
+        const int line = token().line;
         block.push_back(statement());
+        block.back().line = line;
       }
     }
     if (ends.size() != 0) error(fmt::format("'{}' is missing", *(ends.end() - 1)));
@@ -158,15 +161,15 @@ class Parser {
     return statement;
   }
 
-  // Names, and others in brackets of their own.
-  std::vector<std::string> targets() {
+  // Names, and others in brackets of their own; one in brackets takes the only element of what it is set to.
+  std::vector<std::string> targets(bool with_attributes = false) {
     const Nested nested(*this);
     std::vector<std::string> names;
     bool several = false;
     do {
       if (token().kind != Token::Kind::name && !is_sign("(") && !names.empty()) break;  // a comma at the end
       if (take_sign("(")) {
-        std::vector<std::string> inner = targets();
+        std::vector<std::string> inner = targets(with_attributes);
         expect_sign(")");
         if (inner.size() == 1) {
           names.push_back(std::move(inner.front()));
@@ -177,8 +180,10 @@ class Parser {
         names.emplace_back(")");
       } else {
         names.push_back(name());
+        if (with_attributes && take_sign(".")) names.back() += "." + name();
       }
     } while (take_sign(",") && (several = true));
+    if (several && names.size() == 1) return {"(", names.front(), ")"};
     // All in one bracket is as without it.
     if (!several && names.front() == "(") return {names.begin() + 1, names.end() - 1};
     return names;
@@ -201,13 +206,8 @@ class Parser {
   }
 
   Statement set() {
-    Statement statement{.kind = Statement::Kind::set, .targets = targets()};
-    if (take_sign(".")) {
-      statement.kind = Statement::Kind::set_attribute;
-      statement.text = statement.targets.front();
-      statement.attribute = name();
-      expect_sign("=");
-    } else if (!take_sign("=")) {
+    Statement statement{.kind = Statement::Kind::set, .targets = targets(true)};
+    if (!take_sign("=")) {
       statement.kind = Statement::Kind::set_block;
       if (is_sign("|")) statement.value = filter_chain();
       return enclosed(std::move(statement), "endset");

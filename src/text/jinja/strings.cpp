@@ -116,13 +116,14 @@ std::vector<std::string> split(std::string_view text, const std::string* separat
   return parts;
 }
 
-std::vector<std::string> split_lines(std::string_view text) {
+std::vector<std::string> split_lines(std::string_view text, bool keep_ends) {
+  spend(8 * text.size());
   std::vector<std::string> lines;
   std::size_t begin = 0;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = line_end(text.substr(at));
     if (end > 0) {
-      lines.emplace_back(text.substr(begin, at - begin));
+      lines.emplace_back(text.substr(begin, at - begin + (keep_ends ? end : 0)));
       begin = at + end;
     }
     at += std::max<std::size_t>(end, 1);
@@ -132,12 +133,14 @@ std::vector<std::string> split_lines(std::string_view text) {
 }
 
 std::string upper(std::string_view text) {
+  spend(4 * text.size());
   std::u32string result;
   for (const char32_t c : decode_utf8_lossy(text)) result += to_upper(c);
   return encode_utf8(result);
 }
 
 std::string lower(std::string_view text) {
+  spend(4 * text.size());
   const std::u32string all = decode_utf8_lossy(text);
   return encode_utf8(lowered(all, 0, all.size()));
 }

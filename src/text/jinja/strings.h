@@ -20,7 +20,7 @@ inline constexpr std::string_view kSpaces =
 std::string stripped(std::string_view text, std::string_view set, bool left, bool right);
 /// At each separator, at most `most` times if that is not negative; null: at runs of spaces. FormatError for an empty one.
 std::vector<std::string> split(std::string_view text, const std::string* separator, std::int64_t most, bool from_right);
-std::vector<std::string> split_lines(std::string_view text);
+std::vector<std::string> split_lines(std::string_view text, bool keep_ends = false);
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
 /// str.title(): what follows a letter is small, all else begins a word.

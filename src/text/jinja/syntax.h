@@ -56,22 +56,21 @@ struct Statement {
   enum class Kind {
     text,  ///< as it is
     print,
-    branch,         ///< conditions[i]: blocks[i]; one more block is the else
-    loop,           ///< targets in value, if condition; blocks: body, else; may be recursive
-    set,            ///< targets = value
-    set_block,      ///< targets = what blocks[0] prints, through filters
-    set_attribute,  ///< text.attribute = value: of a namespace
-    macro,          ///< text(parameters)
-    call,           ///< value (a call) with blocks[0] as its caller()
-    filter,         ///< what blocks[0] prints, through `value`, a chain of filters on a null
-    group,          ///< blocks[0]: {% generation %}
-    with,           ///< blocks[0] in a scope of its own, in which blocks[1] has set names
-    stop,           ///< break
-    next,           ///< continue
+    branch,     ///< conditions[i]: blocks[i]; one more block is the else
+    loop,       ///< targets in value, if condition; blocks: body, else; may be recursive
+    set,        ///< targets = value; a target with a point is an attribute of a namespace
+    set_block,  ///< targets = what blocks[0] prints, through filters
+    macro,      ///< text(parameters)
+    call,       ///< value (a call) with blocks[0] as its caller()
+    filter,     ///< what blocks[0] prints, through `value`, a chain of filters on a null
+    group,      ///< blocks[0]: {% generation %}
+    with,       ///< blocks[0] in a scope of its own, in which blocks[1] has set names
+    stop,       ///< break
+    next,       ///< continue
   };
   Kind kind = Kind::text;
+  int line = 0;  ///< Where it begins.
   std::string text;
-  std::string attribute;
   bool recursive = false;
   std::vector<std::string> targets;
   ExpressionRef value;

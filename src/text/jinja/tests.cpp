@@ -21,7 +21,7 @@ std::int64_t remainder(const Value& value, std::int64_t divisor) {
   return divisor == -1 ? 0 : to_integer(value, "a test of numbers") % divisor;
 }
 bool is_sequence(const Value& value) {
-  return value.string() || value.list() || (value.dict() && !value.dict()->is_namespace);
+  return value.string() || value.list() || value.is_undefined() || (value.dict() && !value.dict()->is_namespace);
 }
 // The very object; of numbers and strings, an equal one of the same type.
 bool is_same(const Value& a, const Value& b) {
@@ -37,7 +37,7 @@ constexpr TestRow kTests[] = {
     {"string", [](Context&, const Value& v, const Arguments&) { return v.is_string(); }},
     {"mapping", [](Context&, const Value& v, const Arguments&) { return v.dict() && !v.dict()->is_namespace; }},
     {"sequence", [](Context&, const Value& v, const Arguments&) { return is_sequence(v); }},
-    {"iterable", [](Context&, const Value& v, const Arguments&) { return is_sequence(v) || v.is_undefined(); }},
+    {"iterable", [](Context&, const Value& v, const Arguments&) { return is_sequence(v); }},
     {"number", [](Context&, const Value& v, const Arguments&) { return v.is_number(); }},
     {"integer", [](Context&, const Value& v, const Arguments&) { return v.integer() != nullptr; }},
     {"float", [](Context&, const Value& v, const Arguments&) { return v.get<double>() != nullptr; }},

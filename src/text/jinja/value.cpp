@@ -9,12 +9,16 @@
 
 #include <lockstep/error.h>
 
+#include "text/jinja/limits.h"
 #include "text/unicode.h"
 
 namespace lockstep {
 inline namespace v0 {
 namespace text::jinja {
 namespace {
+
+// To look at one, or copy it.
+constexpr std::size_t kUnitsOfElement = 16;
 
 // Python's repr of a float: the shortest that reads back, with a point or an exponent.
 std::string float_text(double value) {
@@ -31,6 +35,7 @@ std::string float_text(double value) {
 }
 
 std::string string_repr(std::string_view text) {
+  spend(text.size());
   const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
   std::string result(1, quote);
   for (const char32_t c : decode_utf8_lossy(text)) {
@@ -57,6 +62,7 @@ std::string string_repr(std::string_view text) {
 }
 
 std::string repr_of(const Value& value) {
+  spend(kUnitsOfElement);
   if (const std::string* text = value.string()) return string_repr(*text);
   if (const List* list = value.list()) {
     std::string result = list->tuple ? "(" : "[";
@@ -87,6 +93,8 @@ std::string key_of_json(const Value& key) {
 }
 
 void append_json(const Value& value, const JsonStyle& style, int level, std::string& result) {
+  spend(kUnitsOfElement);
+  if (result.size() > kMaxText) fail("makes too much text");
   const auto line = [&](int at) {
     if (style.indent >= 0) result += "\n" + std::string(static_cast<std::size_t>(style.indent * at), ' ');
   };
@@ -133,7 +141,7 @@ void append_json(const Value& value, const JsonStyle& style, int level, std::str
 }  // namespace
 
 void fail(const std::string& what) {
-  throw FormatError("the chat template: " + what);
+  throw FormatError(std::string(kFailed) + what);
 }
 
 Arguments::Arguments() = default;
@@ -142,9 +150,19 @@ Arguments::Arguments(Arguments&& other) noexcept = default;
 Arguments::~Arguments() = default;
 
 Value::Value() = default;
-Value::Value(const Value& other) = default;
+Value::Value(const Value& other) : data_(other.data_), is_markup_(other.is_markup_) {
+  spend_copy();
+}
 Value::Value(Value&& other) noexcept = default;
-Value& Value::operator=(const Value& other) = default;
+Value& Value::operator=(const Value& other) {
+  data_ = other.data_;
+  is_markup_ = other.is_markup_;
+  spend_copy();
+  return *this;
+}
+void Value::spend_copy() const {
+  if (string()) spend(string()->size() / 4);
+}
 Value& Value::operator=(Value&& other) noexcept = default;
 Value::~Value() = default;
 Value::Value(Undefined undefined) : data_(std::move(undefined)) {}
@@ -170,6 +188,7 @@ const Value* Dict::find(const Value& key) const {
   return nullptr;
 }
 const Value* Dict::find(std::string_view key) const {
+  spend(items.size());
   for (const auto& [name, value] : items) {
     if (name.string() && *name.string() == key) return &value;
   }
@@ -229,11 +248,15 @@ std::string_view Value::type_name() const {
 }
 
 bool equal(const Value& a, const Value& b) {
+  spend(kUnitsOfElement);
   if (a.is_number() && b.is_number()) {
     if (a.integer() && b.integer()) return *a.integer() == *b.integer();
     return a.number() == b.number();
   }
-  if (a.string() && b.string()) return *a.string() == *b.string();
+  if (a.string() && b.string()) {
+    spend(std::min(a.string()->size(), b.string()->size()) / 16);
+    return *a.string() == *b.string();
+  }
   if (a.list() && b.list()) {
     const auto& x = a.list()->items;
     const auto& y = b.list()->items;
@@ -251,6 +274,7 @@ bool equal(const Value& a, const Value& b) {
 }
 
 int compare(const Value& a, const Value& b) {
+  spend(kUnitsOfElement);
   const auto sign = [](auto x, auto y) { return x < y ? -1 : y < x ? 1 : 0; };
   if (a.integer() && b.integer()) return sign(*a.integer(), *b.integer());
   if (a.is_number() && b.is_number()) return sign(a.number(), b.number());
@@ -269,6 +293,7 @@ int compare(const Value& a, const Value& b) {
 bool contains(const Value& container, const Value& item) {
   if (const std::string* text = container.string()) {
     if (!item.string()) fail(fmt::format("'in' of a string needs a string, not {}", item.type_name()));
+    spend(text->size());
     return text->find(*item.string()) != std::string::npos;
   }
   if (const Dict* dict = container.dict()) return dict->find(item) != nullptr;
@@ -277,7 +302,10 @@ bool contains(const Value& container, const Value& item) {
 }
 
 std::vector<Value> elements(const Value& value) {
-  if (const List* list = value.list()) return list->items;
+  if (const List* list = value.list()) {
+    spend(list->items.size() * kUnitsOfElement);
+    return list->items;
+  }
   std::vector<Value> result;
   if (const Dict* dict = value.dict(); dict != nullptr && !dict->is_namespace) {
     for (const auto& [key, item] : dict->items) result.push_back(key);
@@ -330,6 +358,7 @@ std::string to_json(const Value& value, const JsonStyle& style) {
 }
 
 std::vector<std::string> characters(std::string_view text) {
+  spend(4 * text.size());
   std::vector<std::string> result;
   for (std::size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i]);

@@ -113,6 +113,7 @@ class Value {
   std::string_view type_name() const;
 
  private:
+  void spend_copy() const;
   template <typename T> T* pointee() const {
     const auto* pointer = std::get_if<std::shared_ptr<T>>(&data_);
     return pointer ? pointer->get() : nullptr;
@@ -123,7 +124,8 @@ class Value {
   bool is_markup_ = false;
 };
 
-/// Throws FormatError: what went wrong in a template.
+inline constexpr std::string_view kFailed = "the chat template: ";
+/// Throws FormatError: what went wrong in a template, behind kFailed.
 [[noreturn]] void fail(const std::string& what);
 
 bool equal(const Value& a, const Value& b);

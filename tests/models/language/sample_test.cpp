@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -118,6 +119,26 @@ TEST(Sampler, BiasRaisesAndForbids) {
 }
 
 // The mean surprise of what mirostat draws comes to tau; plain sampling's is the entropy.
+TEST(Sampler, WhatIsBeyondFloatsIsTheLargestOne) {
+  const std::vector<float> logits = {1, -2, 3, 0};
+  for (const SamplingOptions& options :
+       {SamplingOptions{.temperature = 1, .logit_bias = {{1, 1e300}}},
+        SamplingOptions{.temperature = 1e-300, .presence_penalty = -1e308, .frequency_penalty = -1e308},
+        SamplingOptions{.temperature = 1, .top_p = 0.9, .typical_p = 0.9, .logit_bias = {{1, 1e308}, {3, -1e308}}}}) {
+    Sampler sampler(options);
+    const std::int64_t first = sampler.draw(logits, 0).token;
+    for (std::int64_t position = 1; position < 50; ++position) {
+      EXPECT_EQ(sampler.draw(logits, position).token, first) << position;
+    }
+    if (!options.logit_bias.empty()) EXPECT_EQ(first, 1);
+  }
+  // Of two that are the largest, either.
+  Sampler both({.temperature = 1, .logit_bias = {{1, 1e300}, {3, 1e300}}});
+  std::set<std::int64_t> drawn;
+  for (std::int64_t position = 0; position < 50; ++position) drawn.insert(both.draw(logits, position).token);
+  EXPECT_EQ(drawn, (std::set<std::int64_t>{1, 3}));
+}
+
 TEST(Sampler, MirostatAimsAtASurprise) {
   std::vector<float> logits;
   for (int i = 0; i < 200; ++i) logits.push_back(static_cast<float>(-1.2 * std::log(1.0 + i)));

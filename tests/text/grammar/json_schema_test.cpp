@@ -195,6 +195,35 @@ TEST(JsonSchema, ValuesAndChoices) {
              {"{}"});
 }
 
+TEST(JsonSchema, ATypeBesideValuesAndChoicesHolds) {
+  expect_fit(R"({"type":"string","enum":["a",1,null]})", {"\"a\""}, {"1", "null"});
+  expect_fit(R"({"type":["integer","null"],"enum":["a",1,1.5,null]})", {"1", "null"}, {"\"a\"", "1.5"});
+  expect_fit(R"({"type":"object","anyOf":[{"$ref":"#/$defs/a"},{"type":"object","additionalProperties":false}],
+                 "$defs":{"a":{"properties":{"x":{"const":1}}}}})",
+             {R"({"x":1})", "{}"}, {"1", R"({"x":2})"});
+  expect_fit(R"({"type":"array","$ref":"#/$defs/a","$defs":{"a":{"items":{"type":"null"}}}})", {"[null]"}, {"[1]"});
+  const auto refused = [](const char* schema) {
+    return message_of<FormatError>([&] { Grammar::from_json_schema(schema); });
+  };
+  EXPECT_THAT(refused(R"({"type":"string","enum":[1]})"), HasSubstr("no value of enum has the type"));
+  for (const char* other :
+       {R"("const":1)", R"("anyOf":[{"type":"string"},{"type":"null"}])", R"("oneOf":[{"const":1}])",
+        R"("allOf":[{"type":"number"}])", R"("$ref":"#/$defs/a")", R"("$ref":"#/$defs/b")"}) {
+    EXPECT_THAT(
+        refused(fmt::format(R"({{"type":"string",{},"$defs":{{"a":{{"type":"integer"}},"b":{{"$ref":"#/$defs/b"}}}}}})",
+                            other)
+                    .c_str()),
+        HasSubstr("allows other values than the type beside it"))
+        << other;
+  }
+}
+
+TEST(JsonSchema, WithoutATypeItIsThatOfTheKeywords) {
+  expect_fit(R"({"minLength":2})", {"\"ab\""}, {"\"a\"", "1"});
+  expect_fit(R"({"minimum":3})", {"3", "3.5"}, {"2", "\"a\""});
+  expect_fit(R"({"maxItems":1})", {"[]", "[1]"}, {"[1,2]"});
+}
+
 TEST(JsonSchema, RefersToItself) {
   const std::string tree =
       R"({"$defs":{"tree":{"type":"object","properties":{"v":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#/$defs/tree"}}},"required":["v"]}},"$ref":"#/$defs/tree"})";
