@@ -120,7 +120,7 @@ struct HttpServer::State {
       }
     } catch (const HttpError& error) {
       set_error(response, error.status, error.what());
-      if (error.status == 503) response.set_header("Retry-After", "1");
+      if (error.status == 503 || error.status == 429) response.set_header("Retry-After", "1");
     } catch (const OutOfMemoryError& error) {
       set_error(response, 503, options.worded(error.what()));
     } catch (const BackendError& error) {
