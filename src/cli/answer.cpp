@@ -95,6 +95,7 @@ void AnswerOptions::check() const {
   if (!grammar.empty() && !json_schema.empty()) {
     throw UsageError("an answer is held to either a --grammar or a --json-schema");
   }
+  if (std::find(stop.begin(), stop.end(), "") != stop.end()) throw UsageError("--stop: a text, not an empty one");
   const models::SamplingOptions sampled = sampling();
   try {
     models::Sampler{sampled};
@@ -155,7 +156,11 @@ Answerer::Answerer(const std::string& model, const std::string& tokenizer, Answe
   if (!options_.grammar.empty()) {
     grammar_ = text::Grammar::from_gbnf(text_of(os::map_file(options_.grammar).bytes), options_.grammar);
   } else if (!options_.json_schema.empty()) {
-    grammar_ = text::Grammar::from_json_schema(text_of(os::map_file(options_.json_schema).bytes));
+    try {
+      grammar_ = text::Grammar::from_json_schema(text_of(os::map_file(options_.json_schema).bytes));
+    } catch (const FormatError& error) {
+      throw FormatError(fmt::format("{}: {}", options_.json_schema, error.what()));
+    }
   }
   if (grammar_) texts_.emplace(tokenizer_);
   model_ = options_.model.load_model(model, device);

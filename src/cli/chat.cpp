@@ -161,7 +161,12 @@ ExitCode chat(const ChatArguments& arguments, const std::vector<std::string>& wo
   if (interactive) fmt::print(stderr, "Type a message; /help lists what else there is. Ctrl-C ends an answer.\n");
   for (std::string text;;) {
     if (interactive) fmt::print(stderr, "> ");
-    if (!std::getline(std::cin, text) || !conversation.line(text)) break;
+    if (!std::getline(std::cin, text)) {
+      if (interactive) fmt::print(stderr, "\n");  // what comes next begins a line
+      break;
+    }
+    if (text.ends_with('\r')) text.pop_back();
+    if (!conversation.line(text)) break;
   }
   conversation.end();
   return kOk;

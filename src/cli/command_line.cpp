@@ -214,6 +214,11 @@ std::string CommandLine::explain(const CLI::ParseError& error) const {
                          help);
     }
   }
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() > 1 && option->get_items_expected_max() == 1) {
+      return fmt::format("{}: {} is there twice{}", command.get_name(), option->get_name(), help);
+    }
+  }
   return fmt::format("{}: {}{}", command.get_name(), error.what(), help);
 }
 

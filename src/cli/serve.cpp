@@ -23,6 +23,7 @@
 #include "cli/terminal.h"
 #include "cli/user_message.h"
 #include "core/os.h"
+#include "graph/stored_hash.h"
 #include "server/language.h"
 #include "server/page.h"
 #include "server/vision.h"
@@ -103,14 +104,14 @@ std::string name_of(const std::string& path) {
   return given.filename().string();
 }
 
-// As nn::state_hash; packed weights stand there by the hash of their elements, one after the other in memory.
+// As nn::state_hash; packed weights stand there by the hash of their blocks, which are not unpacked for that.
 std::uint64_t weights_hash(const models::LanguageModel& model) {
   nn::StateDict state;
   for (const auto& [name, tensor] : model.state_dict()) {
     if (tensor.encoding() == Encoding::dense) {
       state.push_back(name, tensor);
     } else {
-      state.push_back(name, Tensor::from(std::vector{static_cast<std::int64_t>(dequantize(tensor).hash())}, {1}));
+      state.push_back(name, Tensor::from(std::vector{static_cast<std::int64_t>(graph::stored_hash(tensor))}, {1}));
     }
   }
   return nn::state_hash(state);
@@ -246,7 +247,9 @@ void add_serve(CommandLine& line, const std::shared_ptr<const Architectures>& ar
                  "What clients have to know; better in $LOCKSTEP_TOKEN, which other users of the machine cannot see");
   command.option("--most-megabytes", arguments->most_megabytes, "Of one request").show_default().range(1, 4096);
   command.option("--connections", arguments->connections, "At a time").show_default().range(1, 4096);
-  command.option("--waiting", arguments->waiting, "Requests that wait to be computed; more are refused (503)")
+  command
+      .option("--waiting", arguments->waiting,
+              "Requests that wait to be computed, or get answers of a language model; more are refused (503, 429)")
       .show_default()
       .range(1, 4096);
   command.option("--seconds", arguments->seconds, "That a client may be silent").show_default().range(1, 3600);

@@ -1,9 +1,13 @@
 // Tensor's members: making, reading, and naming. Views are in ops/shape.cpp, printing in print.cpp.
 #include <lockstep/tensor.h>
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include <fmt/format.h>
+
+#include <lockstep/ops/encoding.h>
 
 #include "backends/backend.h"
 #include "backends/side_work.h"
@@ -12,6 +16,7 @@
 #include "graph/dense_data.h"
 #include "graph/live_tensors.h"
 #include "graph/make.h"
+#include "graph/stored_hash.h"
 #include "graph/stored_tensor.h"
 #include "graph/tape.h"
 #include "graph/trace.h"
@@ -100,14 +105,35 @@ BufferRef copied(const DenseData& data, std::size_t bytes, Device from, Device t
 
 // A packed tensor on another device: the blocks that it looks at where it shows the whole of each, else all blocks and
 // the view of them.
-Tensor copied_blocks(const NodeRef& node, Device to) {
+// Where they lie, or in pieces: a value may be as large as the memory that is left.
+std::uint64_t hash_of(const DenseData& data, std::size_t bytes, DType dtype, Device device) {
+  if (bytes > 0 && is_host(device)) return hash_elements(dtype, {data.buffer->data() + data.offset, bytes});
+  std::vector<std::byte> piece = host_bytes(std::min(bytes, std::size_t{1} << 24));
+  ElementHasher hasher(dtype);
+  const TraceSpan copying("download", device, bytes);
+  for (std::size_t at = 0; at < bytes; at += piece.size()) {
+    const std::size_t count = std::min(piece.size(), bytes - at);
+    backend_of(device).download(piece.data(), *data.buffer, count, data.offset + at);
+    hasher.update({piece.data(), count});
+  }
+  return hasher.digest();
+}
+
+// Those of a packed value, where it is whole ones that lie behind one another.
+std::optional<DenseData> whole_blocks(const NodeRef& node) {
   const Reading reading = reading_of(node);
   const Node& base = *reading.base;
   const std::int64_t block = info_of(base.encoding).elements;
   const std::int64_t first = reading.view.offset;
-  if (reading.view.is_contiguous() && first % block == 0 && node->shape.numel() % block == 0) {
-    const DenseData data{base.buffer, encoded_bytes(base.encoding, base.dtype, first)};
-    return leaf(copied(data, node->bytes(), base.device, to), node->shape, node->dtype, to, node->encoding);
+  if (!reading.view.is_contiguous() || first % block != 0 || node->shape.numel() % block != 0) return {};
+  return DenseData{base.buffer, encoded_bytes(base.encoding, base.dtype, first)};
+}
+
+Tensor copied_blocks(const NodeRef& node, Device to) {
+  const Reading reading = reading_of(node);
+  const Node& base = *reading.base;
+  if (const std::optional<DenseData> data = whole_blocks(node)) {
+    return leaf(copied(*data, node->bytes(), base.device, to), node->shape, node->dtype, to, node->encoding);
   }
   const Tensor all = leaf(copied({base.buffer, 0}, base.bytes(), base.device, to), base.shape, base.dtype, to,
                           base.encoding);
@@ -336,9 +362,14 @@ const Tensor& Tensor::eval(CallSite site) const {
 
 std::uint64_t Tensor::hash() const {
   check(*this, "hash");
-  std::vector<std::byte> bytes = host_bytes(handle_->node->bytes(), {{"input", *this}});
-  read_bytes(bytes.data());
-  return hash_elements(dtype(), bytes);
+  return hash_of(dense_data(handle_->node), handle_->node->bytes(), dtype(), device());
+}
+
+std::uint64_t graph::stored_hash(const Tensor& tensor) {
+  const NodeRef& node = node_of(tensor);
+  if (node->encoding == Encoding::dense) return tensor.hash();
+  const std::optional<DenseData> blocks = whole_blocks(node);
+  return blocks ? hash_of(*blocks, node->bytes(), DType::u8, node->device) : dequantize(tensor).hash();
 }
 
 Tensor Tensor::to(Device target, CallSite site) const {

@@ -7,6 +7,7 @@
 #include <lockstep/error.h>
 
 #include "core/checked.h"
+#include "core/json_excess.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -18,14 +19,12 @@ json parse_json(std::string_view file, std::string_view text) {
   if (text.size() > kMaxJsonBytes) {
     throw FormatError(fmt::format("{}: {} bytes of JSON are more than {}", file, text.size(), kMaxJsonBytes));
   }
-  const auto limit = [&](int depth, json::parse_event_t, json&) {
-    if (depth > kMaxJsonDepth) {
-      throw FormatError(fmt::format("{}: the JSON is nested deeper than {}", file, kMaxJsonDepth));
-    }
-    return true;
-  };
+  // Not by a callback of the parser's, with which a list of objects takes the square of their number.
+  if (json_excess(text, kMaxJsonDepth) != nullptr) {
+    throw FormatError(fmt::format("{}: the JSON is nested deeper than {}", file, kMaxJsonDepth));
+  }
   try {
-    return json::parse(text.begin(), text.end(), limit);
+    return json::parse(text);
   } catch (const json::exception& error) {
     // nlohmann's text reads "[json.exception.parse_error.101] parse error at line 1, column 7: syntax error ...".
     std::string_view what = error.what();

@@ -16,7 +16,7 @@ inline namespace v0 {
 namespace io {
 
 inline constexpr std::uint64_t kMaxJsonBytes = std::uint64_t{256} << 20;
-inline constexpr int kMaxJsonDepth = 64;
+inline constexpr std::size_t kMaxJsonDepth = 64;
 
 /// Throws FormatError for a text that is too long, no JSON, or nested deeper than kMaxJsonDepth.
 nlohmann::json parse_json(std::string_view file, std::string_view text);

@@ -16,12 +16,11 @@ namespace {
 constexpr std::int64_t kMostChoices = 16;
 constexpr std::int64_t kMostAlternatives = 20;
 constexpr std::size_t kMostStops = 16;
-constexpr std::size_t kMostPrompts = 64;
 
 // Parameters that are not offered, with the value that changes nothing; clients send those.
 const Json& neutral_values() {
   static const Json values = Json::parse(
-      R"({"best_of":1,"suffix":"","functions":[],"function_call":"none","modalities":["text"],"service_tier":"auto","store":false})");
+      R"({"best_of":1,"suffix":"","functions":[],"function_call":"none","modalities":["text"],"store":false,"verbosity":"medium"})");
   return values;
 }
 
@@ -85,7 +84,7 @@ Json tool_calls_of(const Json& json) {
     if (!known) refuse("each of tool_calls", "{\"type\":\"function\",\"function\":{\"name\":...}}");
     Json& arguments = call["function"]["arguments"];
     if (!arguments.is_string()) continue;
-    const Json parsed = Json::parse(arguments.get<std::string>(), nullptr, false);
+    const Json parsed = json_within(arguments.get<std::string>());
     if (parsed.is_object()) arguments = parsed;
   }
   return result;
@@ -103,7 +102,8 @@ void read_messages(const Json& json, CompletionRequest& request) {
     const Json content = message.value("content", Json());
     read["content"] = content.is_null() && calls ? std::string() : content_of(content);
     for (const auto& [key, value] : message.items()) {
-      if (key == "role" || key == "content" || key == "name" || value.is_null()) continue;
+      // Empty lists, too: messages of other servers have them, and templates ask whether there are "tool_calls".
+      if (key == "role" || key == "content" || key == "name" || value.is_null() || value == Json::array()) continue;
       if (key == "tool_calls") {
         read[key] = tool_calls_of(value);
       } else if (key == "tool_call_id" || key == "reasoning_content") {
@@ -232,7 +232,8 @@ void read_variables(const Json& json, CompletionRequest& request) {
 
 // What says for whom and how a request is kept elsewhere, and changes no answer.
 bool is_remark(const std::string& key) {
-  return key == "user" || key == "metadata" || key == "safety_identifier" || key == "prompt_cache_key";
+  return key == "user" || key == "metadata" || key == "safety_identifier" || key == "service_tier" ||
+         key.starts_with("prompt_cache_");
 }
 
 bool read_one(const std::string& key, const Json& value, bool chat, CompletionRequest& request) {
@@ -299,11 +300,11 @@ std::optional<bool> thoughts_apart(const std::string& reasoning_format) {
   return {};
 }
 
-std::vector<Prompt> read_prompts(const Json& json, const std::string& name) {
+std::vector<Prompt> read_prompts(const Json& json, const std::string& name, std::size_t most) {
   if (json.is_string()) return {json.get<std::string>()};
   if (json.is_array() && !json.empty() && json[0].is_number()) return {tokens(json)};
-  if (!json.is_array() || json.empty() || json.size() > kMostPrompts) {
-    refuse(name, "a text, a list of tokens, or a list of at most 64 of these");
+  if (!json.is_array() || json.empty() || json.size() > most) {
+    refuse(name, fmt::format("a text, a list of tokens, or a list of at most {} of these", most).c_str());
   }
   std::vector<Prompt> result;
   for (const Json& one : json) {

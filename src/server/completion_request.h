@@ -48,8 +48,8 @@ CompletionRequest completion_request(const Json& json, bool chat);
 /// them. Nothing for other words.
 std::optional<bool> thoughts_apart(const std::string& reasoning_format);
 
-/// A text, a list of tokens, or a list of at most 64 of these. HttpError 400 naming it.
-std::vector<Prompt> read_prompts(const Json& json, const std::string& name);
+/// A text, a list of tokens, or a list of at most `most` of these. HttpError 400 naming it.
+std::vector<Prompt> read_prompts(const Json& json, const std::string& name, std::size_t most = 64);
 
 }  // namespace server
 }  // namespace v0

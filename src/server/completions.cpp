@@ -30,13 +30,13 @@ std::shared_ptr<Job> LanguageService::begin(HttpServer& server, const Request& g
     throw HttpError(400, fmt::format("this model is an encoder: only /v1/embeddings{} offered",
                                      served_.rerank ? " and /v1/rerank are" : " is"));
   }
-  server.in_turn([&] {
-    if (chat) {
-      read_chat(*job);
-    } else {
-      job->prompts = prompts_of(job->request);
-    }
-  });
+  server.in_turn([] {});  // may be refused
+  // Beside what computes: a long text must not keep the others waiting.
+  if (chat) {
+    read_chat(*job);
+  } else {
+    job->prompts = prompts_of(job->request);
+  }
   limit(*job);
   for (const auto& [token, bias] : job->request.options.sampling.logit_bias) {
     if (token >= served_.model->vocabulary())
@@ -261,8 +261,7 @@ Response LanguageService::whole(HttpServer& server, const Request& given, const 
     std::vector<std::vector<Piece>> pieces(answers.size());
     std::vector<double> scores(answers.size(), 0.0);
     while (!have_ended(answers)) {
-      if (given.left()) throw HttpError(499, "the client has left");
-      given.check_time();
+      check_wanted(given);
       auto step = Completion::step_together(server, pointers_to(answers));
       for (std::size_t k = 0; k < step.size(); ++k) {
         if (!step[k]) continue;

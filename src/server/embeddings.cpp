@@ -17,6 +17,7 @@ namespace server {
 namespace {
 
 constexpr int kEmbeddingDepth = 4;
+constexpr std::size_t kMostTexts = 2048;  // as OpenAI has it
 
 // Of the little-endian bytes.
 std::string base64_of_floats(const std::vector<float>& values) {
@@ -44,7 +45,7 @@ Response LanguageService::embeddings(HttpServer& server, const Request& given) {
   for (const auto& [key, value] : json.items()) {
     if (value.is_null() || key == "user") continue;
     if (key == "input") {
-      request.prompts = read_prompts(value, key);
+      request.prompts = read_prompts(value, key, kMostTexts);
     } else if (key == "model" && value.is_string()) {
       check_model(value.get<std::string>());
     } else if (key == "encoding_format" && (value == "float" || value == "base64")) {
@@ -69,6 +70,7 @@ Response LanguageService::embeddings(HttpServer& server, const Request& given) {
   }
   Json data = Json::array();
   for (const auto& tokens : texts) {
+    check_wanted(given);
     const Tensor vector =
         server.step_in_turn([&] { return first_of(steps_.embed(tokens, served_.pooling), dimensions); });
     const std::vector<float> values = vector.to_vector<float>();

@@ -155,7 +155,7 @@ Answer harmony_answer(const std::string& text, const HarmonyForm& form, const st
     at = !ended ? text.size() : end + (text.compare(end, form.end.size(), form.end) == 0 ? form.end.size() : 0);
     if (calls && head.to.starts_with(kFunctions)) {
       if (!ended && !whole) break;
-      const Json arguments = Json::parse(said, nullptr, false);
+      const Json arguments = json_within(said);
       if (arguments.is_object()) {
         result.calls.push_back(
             call_of(fmt::format("call_{}_{}", id, result.calls.size()), head.to.substr(kFunctions.size()), arguments));

@@ -23,6 +23,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::size_t kMostOfHeaders = std::size_t{1} << 20;  // and of what stands between chunks
+
 struct Counted {
   std::uint64_t requests = 0;
   double seconds = 0;
@@ -122,7 +124,7 @@ struct HttpServer::State {
       }
     } catch (const HttpError& error) {
       set_error(response, error.status, error.what());
-      if (error.status == 503) response.set_header("Retry-After", "1");
+      if (error.status == 503 || error.status == 429) response.set_header("Retry-After", "1");
     } catch (const OutOfMemoryError& error) {
       set_error(response, 503, options.worded(error.what()));
     } catch (const BackendError& error) {
@@ -142,7 +144,11 @@ struct HttpServer::State {
     if (request.is_multipart_form_data()) {
       throw HttpError(415, "the request is in parts (multipart/form-data): send the bytes alone");
     }
+    if (request.has_header("Content-Encoding")) throw HttpError(415, "the request is compressed: send it as it is");
     const std::string announced = request.get_header_value("Content-Length");
+    if (announced.empty() && !request.has_header("Transfer-Encoding")) {
+      throw HttpError(411, "the request has no body: a Content-Length is missing");
+    }
     std::uint64_t length = 0;
     std::from_chars(announced.data(), announced.data() + announced.size(), length);
     bool too_large = length > options.body_bytes;
@@ -159,6 +165,8 @@ struct HttpServer::State {
 
   // Whether a request may be answered at all; the refusal is in the response if not.
   bool admits(const httplib::Request& request, httplib::Response& response) {
+    // Parts of answers: cpp-httplib would send a page thousands of times for one line of a request.
+    const_cast<httplib::Request&>(request).ranges.clear();
     const std::string host = request.get_header_value("Host");
     if (is_loopback(options.host) && !names_this_machine(host)) {
       set_error(response, 403, fmt::format("this server is not called \"{}\"", printable_header(host)));
@@ -213,7 +221,8 @@ HttpServer::HttpServer(const ServerOptions& options) : state_(std::make_unique<S
   }
   TimedServer& http = state_->http;
   // The answer's time begins where the request is here; what is written last may take as long as a silence.
-  http.set_bounds(options.request_seconds, 2 * options.request_seconds + options.seconds);
+  http.set_bounds(options.request_seconds, 2 * options.request_seconds + options.seconds,
+                  options.body_bytes + kMostOfHeaders);
   http.new_task_queue = [threads = options.connections] {
     return new httplib::ThreadPool(static_cast<std::size_t>(threads));
   };
@@ -230,11 +239,11 @@ HttpServer::HttpServer(const ServerOptions& options) : state_(std::make_unique<S
     return state_->admits(request, response) ? httplib::Server::HandlerResponse::Unhandled
                                              : httplib::Server::HandlerResponse::Handled;
   });
-  http.set_error_handler([](const httplib::Request&, httplib::Response& response) {
+  http.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
     if (!response.body.empty()) return;
     const int status = response.status;
     set_error(response, status,
-              status == 404   ? "there is nothing at this address"
+              status == 404   ? fmt::format("there is nothing at this address for {}", request.method)
               : status == 413 ? "the request is too large"
                               : "the request cannot be understood");
   });

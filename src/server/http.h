@@ -58,6 +58,12 @@ class HttpError : public std::runtime_error {
   int status;
 };
 
+/// Throws HttpError where nobody waits for the answer any more, or has waited for too long.
+inline void check_wanted(const Request& request) {
+  if (request.left()) throw HttpError(499, "the client has left");
+  request.check_time();
+}
+
 using Handler = std::function<Response(const Request&)>;
 
 /// Answers requests until it is stopped. A handler may throw: HttpError gives its status, wrong input (ValueError,

@@ -19,8 +19,6 @@ namespace server {
 /// Of what is read alone.
 Json usage_of_prompt(std::size_t tokens);
 
-inline constexpr int kDepth = 64;  // of requests
-
 /// Counts a request while it is there.
 class Place {
  public:

@@ -1,8 +1,18 @@
 #include "server/json_body.h"
 
+#include <fmt/format.h>
+
+#include "core/json_excess.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace server {
+
+namespace {
+
+constexpr std::uint64_t kMostValues = 1 << 22;
+
+}  // namespace
 
 std::string text_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -13,15 +23,17 @@ Response json_response(const Json& json) {
 }
 
 Json object_of(const std::string& body, int depth) {
-  bool too_deep = false;
-  const auto callback = [&](int at, Json::parse_event_t, Json&) {
-    too_deep = too_deep || at > depth;
-    return at <= depth;
-  };
-  Json json = Json::parse(body, callback, false);
+  if (const char* excess = json_excess(body, static_cast<std::size_t>(depth), kMostValues)) {
+    throw HttpError(400, fmt::format("the request {}", excess));
+  }
+  Json json = Json::parse(body, nullptr, false);
   if (!json.is_object()) throw HttpError(400, "the request is no JSON object");
-  if (too_deep) throw HttpError(400, "the request nests too deep");
   return json;
+}
+
+Json json_within(const std::string& text) {
+  if (json_excess(text, kDepth, kMostValues) != nullptr) return Json(Json::value_t::discarded);
+  return Json::parse(text, nullptr, false);
 }
 
 Members& Members::add(const char* key, const char* value) {

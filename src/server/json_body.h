@@ -18,8 +18,12 @@ using Json = nlohmann::ordered_json;
 
 std::string text_of(const Json& json);
 Response json_response(const Json& json);
-/// The object that a body holds. HttpError 400 if it is none, or nests deeper than `depth`.
+inline constexpr int kDepth = 64;  // of requests
+
+/// The object that a body holds. HttpError 400 if it is none, nests deeper than `depth`, or has some million values.
 Json object_of(const std::string& body, int depth);
+/// JSON within a text of a request or a model; discarded if it is none, or more than a request may be.
+Json json_within(const std::string& text);
 
 /// An object, member by member: a list in braces takes several times the code.
 class Members {

@@ -16,13 +16,25 @@ namespace {
 // Of an answer whose client named no limit, where the model has none either.
 constexpr std::int64_t kMostTokens = 4096;
 
+// Of a text that may fit the context: four times what as many of the longest tokens have, since normalizers shorten.
+// Longer ones are refused before they are cut into tokens, which takes their time.
+std::size_t most_bytes(const models::LanguageModel& model, const text::Tokenizer& tokenizer) {
+  if (model.context() <= 0 || model.encoder()) return SIZE_MAX;
+  std::size_t longest = 0;
+  for (std::int64_t id = 0; id < tokenizer.size(); ++id) {
+    longest = std::max(longest, tokenizer.token(id).value_or("").size());
+  }
+  return 4 * longest * static_cast<std::size_t>(model.context());
+}
+
 }  // namespace
 
 LanguageService::LanguageService(ServedLanguageModel served)
     : served_(std::move(served)),
       texts_(served_.tokenizer),
       steps_(*served_.model, served_.device, served_.numerics, served_.prefix_bytes, served_.orders),
-      batcher_(steps_) {
+      batcher_(steps_),
+      most_bytes_(most_bytes(*served_.model, served_.tokenizer)) {
   if (served_.chat) answers_.emplace(*served_.chat, served_.tokenizer);
 }
 
@@ -61,10 +73,19 @@ std::string LanguageService::chat_text(const CompletionRequest& request, bool ge
       {.generation_prompt = generation_prompt, .now = served_.date, .variables = text_of(request.variables)});
 }
 
+std::vector<std::int64_t> LanguageService::tokens_of(const std::string& text, bool special) const {
+  if (text.size() > most_bytes_) {
+    throw HttpError(400,
+                    fmt::format("the model has a context of {} tokens, which do not hold the {} bytes of the prompt",
+                                served_.model->context(), text.size()));
+  }
+  return served_.tokenizer.encode(text, {.add_special_tokens = special});
+}
+
 // The prompt of a conversation, and how its answer is to be read.
 void LanguageService::read_chat(Job& job) const {
   const std::string prompt = chat_text(job.request);
-  job.prompts = {served_.tokenizer.encode(prompt, {.add_special_tokens = false})};
+  job.prompts = {tokens_of(prompt, false)};
   job.reading.calls = job.request.may_call();
   job.reading.apart = job.request.thoughts_apart.value_or(served_.thoughts_apart);
   if (answers_->may_open_thoughts(prompt)) job.reading.opened = chat_text(job.request, false) != prompt;
@@ -75,8 +96,7 @@ std::vector<std::vector<std::int64_t>> LanguageService::prompts_of(const Complet
   std::vector<std::vector<std::int64_t>> result;
   for (const auto& prompt : request.prompts) {
     const auto* text = std::get_if<std::string>(&prompt);
-    auto tokens = text == nullptr ? std::get<1>(prompt)
-                                  : served_.tokenizer.encode(*text, {.add_special_tokens = !request.suffix});
+    auto tokens = text == nullptr ? std::get<1>(prompt) : tokens_of(*text, !request.suffix);
     if (request.suffix) tokens = infill_prompt(served_.tokenizer, tokens, *request.suffix);
     result.push_back(std::move(tokens));
   }

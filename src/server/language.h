@@ -67,6 +67,7 @@ class LanguageService {
   Response detokenize(HttpServer& server, const Request& request) const;
   Json model_card() const;
   std::string chat_text(const CompletionRequest& request, bool generation_prompt = true) const;
+  std::vector<std::int64_t> tokens_of(const std::string& text, bool special) const;
   void read_chat(Job& job) const;
   std::vector<std::vector<std::int64_t>> prompts_of(const CompletionRequest& request) const;
   void check_model(const std::string& name) const;
@@ -84,6 +85,7 @@ class LanguageService {
   std::optional<AnswerForm> answers_;  // where there is a chat template
   ModelSteps steps_;
   Batcher batcher_;
+  std::size_t most_bytes_;  // of a prompt
   std::atomic<int> active_ = 0;
   std::atomic<std::uint64_t> answered_ = 0;
 };

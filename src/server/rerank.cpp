@@ -63,12 +63,14 @@ Response LanguageService::rerank(HttpServer& server, const Request& given) {
   std::size_t tokens = 0;
   std::vector<float> scores;
   std::vector<std::string> hashes;
+  server.in_turn([] {});  // may be refused; what has begun is not
   for (const std::string& document : request.documents) {
-    if (given.left()) throw HttpError(499, "the client has left");
-    const text::TokenPair pair = server.in_turn(
-        [&] { return models::rerank_tokens(served_.tokenizer, *served_.rerank, request.query, document); });
-    tokens += pair.ids.size();
-    const Tensor logits = server.step_in_turn([&] { return steps_.label_logits(pair); });
+    check_wanted(given);
+    const Tensor logits = server.step_in_turn([&] {
+      const text::TokenPair pair = models::rerank_tokens(served_.tokenizer, *served_.rerank, request.query, document);
+      tokens += pair.ids.size();
+      return steps_.label_logits(pair);
+    });
     scores.push_back(models::rerank_score(logits, *served_.rerank));
     hashes.push_back(fmt::format("{:016x}", logits.hash()));
   }

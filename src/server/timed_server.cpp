@@ -1,5 +1,8 @@
 #include "server/timed_server.h"
 
+#ifdef __linux__
+#include <malloc.h>
+#endif
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -45,8 +48,10 @@ void address_by(AskAddress ask, int socket, std::string& ip, int& port) {
 /// 0.20 on cpp-httplib waits by other functions; no function says `override`, since none has all of them.
 class TimedStream final : public httplib::Stream {
  public:
-  TimedStream(int socket, std::chrono::seconds silent, std::chrono::seconds request, std::chrono::seconds all)
+  TimedStream(int socket, std::chrono::seconds silent, std::chrono::seconds request, std::chrono::seconds all,
+              std::size_t bytes)
       : socket_(socket),
+        bytes_left_(bytes),
         silent_(silent),
         request_(request),
         begin_(Clock::now()),
@@ -69,8 +74,9 @@ class TimedStream final : public httplib::Stream {
         late_ = late_ || Clock::now() >= read_end_;
         return -1;
       }
-      const ssize_t got = ::recv(socket_, buffer_.data(), buffer_.size(), 0);
-      if (got <= 0) return got;
+      const ssize_t got = ::recv(socket_, buffer_.data(), std::min(buffer_.size(), bytes_left_), 0);
+      if (got <= 0) return bytes_left_ == 0 ? -1 : got;
+      bytes_left_ -= static_cast<std::size_t>(got);
       at_ = 0;
       held_ = static_cast<std::size_t>(got);
     }
@@ -92,6 +98,8 @@ class TimedStream final : public httplib::Stream {
   time_t duration() const {
     return static_cast<time_t>(std::chrono::ceil<std::chrono::milliseconds>(Clock::now() - begin_).count());
   }
+
+  std::size_t bytes_left() const { return bytes_left_; }
 
   void close() {
     if (late_) {
@@ -121,6 +129,7 @@ class TimedStream final : public httplib::Stream {
   }
 
   int socket_;
+  std::size_t bytes_left_;
   std::chrono::seconds silent_;
   std::chrono::seconds request_;
   Clock::time_point begin_;
@@ -144,11 +153,15 @@ std::function<bool()> TimedServer::client_left() {
 
 bool TimedServer::process_and_close_socket(socket_t socket) {
   TimedStream stream(socket, std::chrono::seconds(read_timeout_sec_), std::chrono::seconds(request_seconds_),
-                     std::chrono::seconds(all_seconds_));
+                     std::chrono::seconds(all_seconds_), request_bytes_);
   answered_socket = socket;
   const bool answered = stream.is_readable() && answer(*this, stream);
   answered_socket = -1;
   stream.close();
+#ifdef __GLIBC__
+  // JSON takes up to 50 times its text, and each thread would keep that for requests of its own.
+  if (request_bytes_ - stream.bytes_left() > std::size_t{1} << 20) ::malloc_trim(0);
+#endif
   return answered;
 }
 

@@ -12,10 +12,12 @@ namespace server {
 
 class TimedServer : public httplib::Server {
  public:
-  /// From the connection on: so many seconds for a request to be here, or it is answered with 408; and so many for all.
-  void set_bounds(int request_seconds, int all_seconds) {
+  /// From the connection on: so many seconds for a request to be here, or it is answered with 408; so many for all; and
+  /// so many bytes of it are read, with its headers.
+  void set_bounds(int request_seconds, int all_seconds, std::size_t request_bytes) {
     request_seconds_ = request_seconds;
     all_seconds_ = all_seconds;
+    request_bytes_ = request_bytes;
   }
 
   /// In a handler: asks whether its client has closed the connection, or its side of it. To be asked only while the
@@ -28,6 +30,7 @@ class TimedServer : public httplib::Server {
 
   int request_seconds_ = 600;
   int all_seconds_ = 1200;
+  std::size_t request_bytes_ = 0;
 };
 
 }  // namespace server

@@ -134,7 +134,7 @@ Json call_at(const std::string& text, std::size_t& at, const ToolForm& form) {
   }
   const std::size_t end = end_of_object(text, at);
   if (end == std::string::npos) return {};
-  Json object = Json::parse(text.substr(at, end - at), nullptr, false);
+  Json object = json_within(text.substr(at, end - at));
   at = end;
   if (form.arguments.empty()) {
     result["arguments"] = std::move(object);

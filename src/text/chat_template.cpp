@@ -11,6 +11,7 @@
 #include <lockstep/error.h>
 
 #include "core/checked.h"
+#include "core/json_excess.h"
 #include "core/os.h"
 #include "io/gguf.h"
 #include "io/json_fields.h"
@@ -25,9 +26,15 @@ namespace {
 using jinja::Json;
 using jinja::Value;
 
-Json parse_variables(std::string_view text) {
+constexpr const char* kVariables = "ChatTemplate: the variables";
+
+Json parse_object(const std::string& what, std::string_view text) {
+  constexpr std::uint64_t kMostValues = std::uint64_t{1} << 30;  // 46,000 names in an object
+  if (const char* excess = json_excess(text, 4 * jinja::kDeepest, kMostValues)) {
+    throw FormatError(fmt::format("{}: the JSON {}", what, excess));
+  }
   Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) throw FormatError("ChatTemplate: the variables are no JSON object");
+  if (!json.is_object()) throw FormatError(what + ": no JSON object");
   return json;
 }
 
@@ -116,9 +123,7 @@ void add_tokens(const Json& config, Json& variables) {
 
 Json read_object(const std::string& path) {
   const os::FileBytes bytes = os::map_file(path);
-  Json json = Json::parse(text_of(bytes.bytes), nullptr, false);
-  if (!json.is_object()) throw FormatError(fmt::format("{}: no JSON object", path));
-  return json;
+  return parse_object(path, text_of(bytes.bytes));
 }
 
 bool exists(const std::string& path) {
@@ -187,7 +192,7 @@ struct ChatTemplate::Parts {
 };
 
 ChatTemplate::ChatTemplate(std::string_view source, std::string_view variables)
-    : parts_(std::make_unique<Parts>(Parts{jinja::parse(source), parse_variables(variables)})) {}
+    : parts_(std::make_unique<Parts>(Parts{jinja::parse(source), parse_object(kVariables, variables)})) {}
 ChatTemplate::~ChatTemplate() = default;
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
@@ -216,8 +221,8 @@ std::string ChatTemplate::apply_json(std::string_view variables, const ChatTempl
   all["tools"] = nullptr;
   all["documents"] = nullptr;
   all["add_generation_prompt"] = options.generation_prompt;
-  if (!options.variables.empty()) all.update(parse_variables(options.variables));
-  all.update(parse_variables(variables));
+  if (!options.variables.empty()) all.update(parse_object(kVariables, options.variables));
+  all.update(parse_object(kVariables, variables));
   const Value converted = jinja::from_json(all);
   if (!options.now.empty()) {
     converted.dict()->set("strftime_now", jinja::Function{"strftime_now", [moment = moment_of(options.now)](jinja::Arguments a) {

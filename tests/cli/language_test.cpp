@@ -211,6 +211,33 @@ TEST(Generate, RefusesAPromptThatLeavesNoRoom) {
   EXPECT_THAT(result.errors, HasSubstr("a context of 512"));
 }
 
+// Before a model is looked for.
+TEST(Generate, RefusesOptionsThatCannotBe) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--temperature", "-1"}, "temperature is -1"},   {{"--top-p", "0"}, "top_p is 0"},
+      {{"--mirostat", "3"}, "which mirostat needs"},    {{"--stop", ""}, "--stop"},
+      {{"--logit-bias", "1=nan"}, "logit_bias is nan"}, {{"--seed", "1", "--seed", "2"}, "--seed is there twice"}};
+  for (const auto& [words, message] : cases) {
+    std::vector<std::string> line = {"generate", "--model", "/no/such/model", "--tokenizer", stories(), "Once"};
+    line.insert(line.end(), words.begin(), words.end());
+    const CommandResult result = run_command(line);
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    EXPECT_THAT(result.errors, HasSubstr(message));
+  }
+}
+
+// Values are copied and told by recursion.
+TEST(Generate, RefusesASchemaThatNestsWithoutEnd) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const TemporaryFolder folder;
+  const std::string deep = "{\"const\":" + std::string(2'000'000, '[') + std::string(2'000'000, ']') + "}";
+  const std::string schema = folder.write("deep.json", deep);
+  const CommandResult result = run_command({"generate", "--model", stories(), "--json-schema", schema, "Once"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.errors, HasSubstr("deep.json: JSON schema: it nests too deep"));
+}
+
 TEST(Generate, StopsBeforeAStopText) {
   LOCKSTEP_REQUIRE_DATA(stories());
   const CommandResult result = run_command({"generate", "--model", stories(), "--stop", " girl", "Once upon a time"});

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,8 +11,10 @@
 #include <lockstep/lockstep.h>
 #include <lockstep/threads.h>
 
+#include "core/hash.h"
 #include "graph/make.h"
 #include "graph/numerics.h"
+#include "graph/stored_hash.h"
 #include "graph/stored_tensor.h"
 #include "support/files.h"
 #include "support/tensors.h"
@@ -458,6 +461,20 @@ TEST(Packed, ElementsAreReadUnpackedOnly) {
   expect_error<DTypeError>([&] { io::save_pytorch(folder.path("w.pt"), {{"w", packed}}); }, kRefusal);
   EXPECT_TRUE(folder.names().empty());
   EXPECT_EQ(dequantize(packed).hash(), weights({2, 32}, 3, {}).dense.hash());
+}
+
+// What is unpacked for it is no whole blocks.
+TEST(Packed, WeightsAreToldApartByTheirBlocks) {
+  const std::vector<std::byte> blocks = random_blocks({4, 64}, kPacked, 3, false);
+  for (const Device& device : test_devices()) {
+    const Tensor packed = random_packed({4, 64}, kPacked, 3, device);
+    EXPECT_EQ(stored_hash(packed), hash_bytes(blocks)) << device.to_string();
+    EXPECT_EQ(stored_hash(packed.narrow(0, 1, 2)), hash_bytes(std::span(blocks).subspan(68, 136)));
+    const Tensor columns = packed.narrow(1, 0, 32);
+    EXPECT_EQ(stored_hash(columns), dequantize(columns).hash());
+    const Tensor dense = dequantize(packed);
+    EXPECT_EQ(stored_hash(dense), dense.hash());
+  }
 }
 
 TEST(Packed, PrintsItsValuesAndItsEncoding) {

@@ -91,8 +91,58 @@ TEST(LanguageService, SaysWhatIsWrongWithARequest) {
                    {"frequency_penalty", 0},
                    {"logit_bias", json::object()},
                    {"stop", nullptr},
-                   {"service_tier", "auto"},
+                   {"service_tier", "default"},
+                   {"verbosity", "medium"},
                    {"prompt_cache_key", "k"}});
+}
+
+// Small texts that take long to parse, or whose values would end the process where they are copied.
+TEST(LanguageService, OutlivesRequestsOfManyParts) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  Told told;
+  HttpServer wide({.port = 0});
+  told.service.add_to(wide);
+  const int port = test::port_of(wide.start());
+  const auto times = [](int count, const std::string& text) {
+    std::string result;
+    for (int i = 0; i < count; ++i) result += text;
+    return result;
+  };
+  std::string members;
+  for (int i = 0; i < 300'000; ++i) members += fmt::format("\"{}\":1,", i);
+  const HttpAnswer many = request(port, "POST", "/v1/completions", "{" + members + "\"prompt\":\"a\"}");
+  EXPECT_EQ(many.status, 400);
+  EXPECT_THAT(many.body, HasSubstr("too many values"));
+  const std::string objects = R"({"prompt":"a","max_tokens":1,"metadata":[)" + times(300'000, "{},") + "{}]}";
+  EXPECT_EQ(request(port, "POST", "/v1/completions", objects).status, 200);
+
+  json call = {{"type", "function"}, {"function", {{"name", "f"}}}};
+  call["function"]["arguments"] = "{\"a\":" + std::string(2'000'000, '[') + std::string(2'000'000, ']') + "}";
+  const json messages = {{{"role", "user"}, {"content", "a"}}, {{"role", "assistant"}, {"tool_calls", {call}}}};
+  const json chat = {{"messages", messages}, {"max_tokens", 1}};
+  EXPECT_EQ(request(port, "POST", "/v1/chat/completions", chat.dump()).status, 200);
+
+  const HttpAnswer text = request(port, "POST", "/v1/completions", json{{"prompt", std::string(1 << 20, 'a')}}.dump());
+  EXPECT_EQ(text.status, 400);
+  EXPECT_THAT(text.body, HasSubstr("context of 512 tokens, which do not hold the 1048576 bytes"));
+}
+
+// Messages as other servers keep them: templates take what is there for said.
+TEST(LanguageService, EmptyListsInMessagesSayNothing) {
+  LOCKSTEP_REQUIRE_DATA(stories());
+  const Told told(server::ServedLanguageModel{
+      .model = models::load_language_model(stories()),
+      .tokenizer = text::Tokenizer::load(stories()),
+      .chat = text::ChatTemplate(
+          "{% for m in messages %}{{ m['content'] }}{% if 'tool_calls' in m %}!{% endif %}{% endfor %}"),
+      .name = "stories",
+      .fingerprint = "fp_test",
+      .device = {}});
+  const json message = json::parse(
+      R"({"role":"assistant","content":"Tom","refusal":null,"annotations":[],"tool_calls":[],"audio":null})");
+  const HttpAnswer answer = told.post("/apply-template", {{"messages", {message}}});
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.json().at("prompt"), "Tom");
 }
 
 TEST(LanguageService, PenaltiesAndBiasAreThoseOfGenerate) {

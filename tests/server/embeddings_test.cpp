@@ -60,6 +60,18 @@ std::vector<float> from_base64(const std::string& text) {
   return values;
 }
 
+// As many as programs send at a time.
+TEST(Embeddings, TakeManyTexts) {
+  LOCKSTEP_REQUIRE_DATA(stories_weights());
+  const EmbeddingServer server(stories_weights());
+  const test::HttpAnswer answer = server.post({{"input", std::vector<std::string>(300, "Tom")}});
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.json().at("data").size(), 300u);
+  EXPECT_EQ(answer.json().at("data").at(299).at("index"), 299);
+  EXPECT_EQ(answer.json().at("data").at(299).at("hash"), answer.json().at("data").at(0).at("hash"));
+  EXPECT_THAT(server.post({{"input", std::vector<std::string>(2049, "")}}).body, HasSubstr("at most 2048"));
+}
+
 TEST(Embeddings, AreThoseOfEmbedText) {
   LOCKSTEP_REQUIRE_DATA(stories_weights());
   const EmbeddingServer server(stories_weights());

@@ -91,6 +91,47 @@ TEST(HttpServer, TakesBodiesOfAnyKindUpToALimit) {
   EXPECT_THAT(connection.read_all(), HasSubstr(" 413 "));
 }
 
+TEST(HttpServer, SaysWhatABodyLacks) {
+  const Echo echo;
+  const Connection none(echo.port);
+  none.send("POST /echo HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_THAT(none.read_all(), HasSubstr("HTTP/1.1 411"));
+  EXPECT_EQ(request(echo.port, "POST", "/echo", "").status, 200);
+  const HttpAnswer packed = request(echo.port, "POST", "/echo", "x", {"Content-Encoding: gzip"});
+  EXPECT_EQ(packed.status, 415);
+  EXPECT_THAT(packed.body, HasSubstr("compressed"));
+  EXPECT_THAT(request(echo.port, "GET", "/echo").body, HasSubstr("at this address for GET"));
+}
+
+// A line of 8 KiB would ask for the page 2,700 times.
+TEST(HttpServer, AnswersAreWhole) {
+  const Echo echo;
+  std::string ranges = "Range: bytes=0-1";
+  for (const char* asked : {"", ",0-,0-", ",-1"}) {
+    ranges += asked;
+    const HttpAnswer page = request(echo.port, "GET", "/", "", {ranges});
+    EXPECT_EQ(page.status, 200);
+    EXPECT_EQ(page.body, "<p>page</p>") << ranges;
+  }
+}
+
+TEST(HttpServer, HeadersHaveABound) {
+  const Echo echo;
+  const Connection endless(echo.port);
+  std::string lines;
+  for (int i = 0; i < 400; ++i) lines += "X" + std::to_string(i) + ": " + std::string(4000, 'x') + "\r\n";
+  try {
+    endless.send("GET /health HTTP/1.1\r\nHost: localhost\r\n" + lines + "\r\n");
+  } catch (const std::exception&) {  // it has closed meanwhile
+  }
+  EXPECT_THAT(endless.read_all(), Not(HasSubstr("200 OK")));
+  lines.resize(lines.size() / 4);
+  lines.resize(lines.rfind('\n') + 1);
+  const Connection many(echo.port);
+  many.send("GET /health HTTP/1.1\r\nHost: localhost\r\n" + lines + "\r\n");
+  EXPECT_THAT(many.read_all(), HasSubstr("200 OK"));
+}
+
 TEST(HttpServer, RefusesOtherNamesAndOtherPages) {
   const Echo echo;
   EXPECT_EQ(request(echo.port, "GET", "/health", "", {"Host: example.org"}).status, 403);

@@ -366,7 +366,9 @@ TEST(LanguageService, EndsWholeAnswersThatNobodyWaitsFor) {
     std::string metrics;
     while (metrics.find("lockstep_waiting 1\n") == std::string::npos)
       metrics = request(told.port, "GET", "/metrics").body;
-    EXPECT_EQ(told.post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 1}}).status, 429);
+    const HttpAnswer refused = told.post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 1}});
+    EXPECT_EQ(refused.status, 429);
+    EXPECT_THAT(refused.head, HasSubstr("Retry-After"));
   }
   HttpAnswer answer;
   const auto start = std::chrono::steady_clock::now();

@@ -177,6 +177,10 @@ TEST(ChatTemplate, HostileTemplatesEnd) {
   EXPECT_THAT(message_of<FormatError>([] { ChatTemplate("", "[]"); }), HasSubstr("no JSON object"));
   EXPECT_THAT(message_of<FormatError>([&] { ChatTemplate("").apply_json(R"({"a":)" + times("[", 200) + times("]", 200) + "}"); }),
               HasSubstr("nested too deeply"));
+  EXPECT_THAT(message_of<FormatError>([&] {
+                ChatTemplate("").apply_json(R"({"a":)" + times("[", 2'000'000) + times("]", 2'000'000) + "}");
+              }),
+              HasSubstr("nests too deep"));
   EXPECT_THAT(message_of<FormatError>([] { ChatTemplate("").apply({}, {.variables = "think"}); }),
               HasSubstr("no JSON object"));
   EXPECT_THAT(message_of<ValueError>([] { ChatTemplate("{{ raise_exception('only two roles') }}").apply({}); }),

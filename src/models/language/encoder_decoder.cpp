@@ -42,7 +42,8 @@ Tensor PlainAttention::operator()(const Tensor& x, const Tensor& memory, bool ca
 }
 
 Tensor EncoderDecoder::forward(const Tensor&, LanguageCache*, CallSite) const {
-  throw ValueError(fmt::format("{} has an encoder and a decoder: use forward_pair with the input of both", family_));
+  throw ValueError(
+      fmt::format("{} has an encoder and a decoder: give the input of both (forward_pair, --decoder-tokens)", family_));
 }
 
 std::unique_ptr<LanguageCache> EncoderDecoder::make_cache() const {

@@ -46,7 +46,8 @@ Perplexity perplexity(const LanguageModel& model, const std::vector<std::int64_t
         fmt::format("perplexity: a context of {} tokens, but the model was made for {}", context, model.context()));
   }
   if (count < context) {
-    throw ValueError(fmt::format("perplexity: the text has {} tokens, a chunk {}", count, context));
+    throw ValueError(fmt::format(
+        "perplexity: the text has {} tokens, a chunk {}\n  fix: a longer text, or a smaller context", count, context));
   }
   const NoGrad no_grad;
   const std::int64_t chunks = options.chunks == 0 ? count / context : std::min(options.chunks, count / context);

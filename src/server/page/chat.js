@@ -25,6 +25,28 @@ function show(role, text) {
   return box;
 }
 
+// Code between lines of ``` stands apart; all else is as the model wrote it.
+function fill(line, text) {
+  const parts = text.split(/^ *```.*\n?/m);
+  if (parts.length === 1) {
+    line.textContent = text;
+    return;
+  }
+  line.replaceChildren(...parts.map((part, at) => {
+    if (at % 2 === 0) return part.replace(/^\n+|\n+$/g, '');
+    const code = document.createElement('pre');
+    code.textContent = part;
+    return code;
+  }));
+}
+
+// Who has scrolled up is reading.
+function follow(box, change) {
+  const seen = box.getBoundingClientRect().bottom < element('messages').getBoundingClientRect().bottom + 100;
+  change();
+  if (seen) box.scrollIntoView({block: 'end'});
+}
+
 // What a model thinks before it answers, above the answer; closed once that begins.
 function thoughtsOf(box) {
   const part = document.createElement("details");
@@ -81,15 +103,18 @@ function request() {
   };
 }
 
-async function answer() {
+// To the last message, which stands in `asked`.
+async function answer(asked) {
   const controller = new AbortController();
+  const messages = state.messages;  // of another conversation, once a new one begins
   running(controller);
+  say('');
   const box = show("assistant", "");
   const line = box.firstChild;
   const thoughts = thoughtsOf(box);
   const numbers = document.createElement("p");
   numbers.className = "numbers";
-  let hash = null, reason = null, usage = null;
+  let text = '', hash = null, reason = null, usage = null;
   const start = performance.now();
   try {
     const reply = await fetch("v1/chat/completions", {method: "POST", headers, body: JSON.stringify(request()), signal: controller.signal});
@@ -102,38 +127,41 @@ async function answer() {
       if (event.usage) usage = event.usage;
       const choice = event.choices[0];
       if (!choice) continue;
-      thoughts.add(choice.delta.reasoning_content || "");
-      if (choice.delta.content) thoughts.end();
-      line.textContent += choice.delta.content || "";
+      follow(box, () => {
+        thoughts.add(choice.delta.reasoning_content || '');
+        if (choice.delta.content) thoughts.end();
+        fill(line, text += choice.delta.content || '');
+      });
       hash = choice.tokens_hash || hash;
       reason = choice.finish_reason || reason;
-      box.scrollIntoView({block: "end"});
     }
     const seconds = (performance.now() - start) / 1000;
     const count = usage ? usage.completion_tokens : 0;
     const hashed = document.createElement("code");
     hashed.textContent = hash;
-    numbers.append(`${count} tokens, ${(count / seconds).toFixed(1)} a second` + (reason === "length" ? ", cut off" : "") + " · ", hashed);
-    say("");
+    numbers.append(
+        `${count} tokens, ${(count / seconds).toFixed(1)} a second` + (reason === 'length' ? ', cut off' : '') + ' · ',
+        hashed);
   } catch (error) {
     if (error.name === "AbortError") {
-      numbers.append("stopped: no hash");
-      say("");
+      numbers.append('stopped: no hash');
     } else {
-      say(error.message || String(error), true);
+      say(error instanceof TypeError ? 'the server does not answer' : error.message, true);
     }
   }
   thoughts.end();
-  if (line.textContent || thoughts.text()) {
+  if (text || thoughts.text()) {
     // A template reads them, or passes over them.
-    state.messages.push({role: "assistant", content: line.textContent, reasoning_content: thoughts.text() || null});
-    box.append(numbers);
+    messages.push({role: 'assistant', content: text, reasoning_content: thoughts.text() || null});
+    follow(box, () => box.append(numbers));
   } else {
+    // The message that was not answered can be sent again.
     box.remove();
-    state.messages.pop();  // the message that was not answered
+    asked.remove();
+    const {content} = messages.pop();
+    if (messages === state.messages && !element('text').value) element('text').value = content;
   }
   running(null);
-  box.scrollIntoView({block: "end"});
 }
 
 element("form").addEventListener("submit", (event) => {
@@ -142,8 +170,7 @@ element("form").addEventListener("submit", (event) => {
   if (!text || state.running) return;
   element("text").value = "";
   state.messages.push({role: "user", content: text});
-  show("user", text);
-  answer();
+  answer(show('user', text));
 });
 element("text").addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;

@@ -13,6 +13,7 @@
 #include <lockstep/error.h>
 
 #include "core/checked.h"
+#include "core/json_excess.h"
 #include "text/grammar/integer_range.h"
 #include "text/grammar/number_range.h"
 #include "text/grammar/pattern.h"
@@ -518,6 +519,10 @@ class SchemaConverter {
 };
 
 SchemaJson parsed_schema(std::string_view schema) {
+  constexpr std::uint64_t kMostValues = std::uint64_t{1} << 24;
+  if (const char* excess = json_excess(schema, 4 * kMostSchemaDepth, kMostValues)) {
+    throw FormatError(fmt::format("JSON schema: it {}", excess));
+  }
   SchemaJson json = SchemaJson::parse(schema, nullptr, false);
   if (json.is_discarded()) throw FormatError("JSON schema: it is no JSON");
   return json;
