@@ -175,7 +175,12 @@ std::vector<BufferRef> execute(Backend& backend, const Window& window, const Pla
     given.clear();
     for (const int entry : entries(launch.slots, launch.made)) {
       const auto e = static_cast<std::size_t>(entry);
-      slots.push_back(borrowed.has(e) ? borrowed.address(e, slots.size(), *launch.executable) : buffers[e]->data());
+      if (borrowed.has(e)) {
+        slots.push_back(borrowed.address(e, slots.size(), *launch.executable));
+      } else {
+        // A chain's own results (graph/chains.h) have no memory.
+        slots.push_back(buffers[e] == nullptr ? nullptr : buffers[e]->data());
+      }
       const bool stays = window.values[e].given && !(replaced && entry == launch.replaces);
       given.push_back(stays ? buffers[e].get() : nullptr);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/chains.h"
 #include "graph/pairs.h"
 #include "graph/schedule.h"
 #include "graph/siblings.h"
@@ -84,6 +85,7 @@ std::shared_ptr<const Plan> make_plan(Backend& backend, const Window& window) {
   std::vector<Step> steps = schedule(entries);
   std::vector<StepPair> pairs = pairs_of(backend, entries, steps);
   std::vector<Siblings> siblings = siblings_of(backend, entries, steps, pairs);
+  join_makers(backend, entries, steps, pairs, siblings);
   std::vector<KernelList> lists;
   for (const Step& step : steps) lists.push_back({&step.kernel});
   for (const StepPair& pair : pairs) lists.push_back({&pair.together.kernel});
@@ -132,8 +134,14 @@ std::shared_ptr<const Plan> make_plan(Backend& backend, const Window& window) {
     const std::vector<std::size_t> slot_bytes = bytes_of_slots(all.together);
     std::size_t bytes = 0;
     for (const Kernel& kernel : all.kernels) bytes += bytes_moved(kernel, slot_bytes);
-    for (const std::size_t s : all.members) plan->steps[s].is_in_other = s != all.members.front();
-    run_in(all.members.front(), all.together, bytes);
+    for (const std::size_t s : all.members) {
+      plan->steps[s].is_in_other = s != all.at;
+      for (const int entry : plan->steps[s].step.slots) {
+        int& last = last_use[static_cast<std::size_t>(entry)];
+        last = std::max(last, static_cast<int>(all.at));
+      }
+    }
+    run_in(all.at, all.together, bytes);
   }
   for (std::size_t s = 0; s < plan->steps.size(); ++s) {
     const int replaced = plan->steps[s].step.replaces;

@@ -33,27 +33,39 @@ bool read_the_same(const Step& first, const ContractionKernel& a, const Step& se
          a.k == b.k && a.type == b.type && a.numerics == b.numerics;
 }
 
-// Makes `step` a part of `siblings`.
-void add(Siblings& siblings, std::size_t number, const Step& step) {
-  Step& together = siblings.together;
-  ContractionKernel kernel = std::get<ContractionKernel>(step.kernel);
-  const auto move = [&](int& slot) { slot = slot_of(together, step.slots[place(slot)]); };
-  move(kernel.a.slot);
-  move(kernel.b_operand.slot);
-  for (Input& input : kernel.epilogue.inputs) move(input.slot);
-  for (Output& output : kernel.epilogue.outputs) move(output.slot);
+}  // namespace
+
+void Siblings::add(const std::vector<const Kernel*>& more, const Step& step) {
   const auto before = static_cast<int>(together.parameters.size());
-  for (Instruction& instruction : kernel.epilogue.code) {
-    if (instruction.kind == Instruction::Kind::constant) instruction.index += before;
-  }
   together.parameters.insert(together.parameters.end(), step.parameters.begin(), step.parameters.end());
   together.writes.insert(together.writes.end(), step.writes.begin(), step.writes.end());
-  kernel.epilogue.parameters = static_cast<int>(together.parameters.size());
-  siblings.members.push_back(number);
-  siblings.kernels.emplace_back(std::move(kernel));
+  const auto move = [&](int& slot) { slot = slot_of(together, step.slots[place(slot)]); };
+  const auto move_program = [&](Program& program) {
+    for (Input& input : program.inputs) move(input.slot);
+    for (Output& output : program.outputs) move(output.slot);
+    for (Instruction& instruction : program.code) {
+      if (instruction.kind == Instruction::Kind::constant) instruction.index += before;
+    }
+    program.parameters = static_cast<int>(together.parameters.size());
+  };
+  for (const Kernel* const one : more) {
+    Kernel kernel = *one;
+    if (auto* const product = std::get_if<ContractionKernel>(&kernel)) {
+      move(product->a.slot);
+      move(product->b_operand.slot);
+      if (product->paired) move(product->second.slot);
+      move_program(product->epilogue);
+    } else if (auto* const attention = std::get_if<AttentionKernel>(&kernel)) {
+      for (Input* const input : {&attention->query, &attention->key, &attention->value}) move(input->slot);
+      if (attention->masked) move(attention->mask.slot);
+      move(attention->out);
+      attention->scale += before;
+    } else {
+      move_program(std::get<RowKernel>(kernel).program);
+    }
+    kernels.push_back(std::move(kernel));
+  }
 }
-
-}  // namespace
 
 std::vector<Siblings> find_siblings(const std::vector<Entry>& entries, const std::vector<Step>& steps,
                                     const std::vector<bool>& taken,
@@ -72,7 +84,11 @@ std::vector<Siblings> find_siblings(const std::vector<Entry>& entries, const std
     for (std::size_t s = first + 1; s < end && siblings.members.size() < kMostSiblings; ++s) {
       const ContractionKernel* const other = is_taken[s] ? nullptr : product_of(steps[s]);
       if (other == nullptr || !read_the_same(steps[first], *kernel, steps[s], *other)) continue;
-      if (siblings.members.empty()) add(siblings, first, steps[first]);
+      if (siblings.members.empty()) {
+        siblings.at = first;
+        siblings.members = {first};
+        siblings.add({&steps[first].kernel}, steps[first]);
+      }
       // What it reads is there where the first one stands, or made by these.
       const bool is_ready = std::all_of(steps[s].slots.begin(), steps[s].slots.end(), [&](int entry) {
         const int maker = makers[place(entry)];
@@ -81,7 +97,8 @@ std::vector<Siblings> find_siblings(const std::vector<Entry>& entries, const std
       });
       if (!is_ready) continue;
       Siblings more = siblings;
-      add(more, s, steps[s]);
+      more.members.push_back(s);
+      more.add({&steps[s].kernel}, steps[s]);
       if (run_together(more.kernels)) siblings = std::move(more);
     }
     if (siblings.members.size() < 2) continue;

@@ -15,9 +15,14 @@ inline namespace v0 {
 namespace graph {
 
 struct Siblings {
+  std::size_t at = 0;                ///< the step where they stand
   std::vector<std::size_t> members;  ///< steps, in order
   std::vector<Kernel> kernels;       ///< theirs, with the slots and parameters of `together`
-  Step together;                     ///< but its kernel: instead of all of them, where the first one stands
+  Step together;                     ///< but its kernel: instead of all of them
+
+  /// Adds kernels whose slots and parameters are those of `step`: contractions, row kernels and attention, without
+  /// tables and random numbers.
+  void add(const std::vector<const Kernel*>& more, const Step& step);
 };
 
 /// The siblings among steps that schedule() has made of the entries, but `taken` ones; no step is in two.

@@ -117,7 +117,7 @@ bool in_parallel_region() {
   return inside_parallel_for;
 }
 
-void parallel_for(std::int64_t count, std::int64_t grain, const std::function<void(std::int64_t, std::int64_t)>& fn) {
+void parallel_for(std::int64_t count, std::int64_t grain, const RangeTask& fn) {
   if (count <= 0) return;
   grain = std::max<std::int64_t>(grain, 1);
   const std::int64_t grains = (count + grain - 1) / grain;

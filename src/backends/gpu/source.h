@@ -147,12 +147,23 @@ struct Arithmetic {
 /// The name of a compute type in the kernel subset: float, double, int, LONG.
 const char* type_name(ComputeType type);
 
+/// Activations as Hopper's q8 products read them, rounded (renderer/rounded_rows.h). None where tile_rows is 0.
+struct RoundedRows {
+  std::int64_t rows = 0, length = 0;
+  int tile_rows = 0;    ///< of rows that lie together
+  bool halves = false;  ///< codes as f16
+  bool sums = false;    ///< of codes, beside scales
+  bool parts = false;   ///< of scales
+  int cleared = 0;      ///< words behind the rows that who makes them clears
+  friend bool operator==(const RoundedRows&, const RoundedRows&) = default;
+};
+
 /// Where a launch's parameter word comes from, other than from the kernel itself.
 struct Patch {
   enum class Kind : std::uint8_t { address, scalar, faults, scratch, form };
   Kind kind = Kind::address;
   int word = 0;             ///< the first of two
-  int index = 0;            ///< slot, parameter or form
+  int index = 0;            ///< slot, parameter or form; scratch: 1 where it is the next kernel's (RenderLimits::makes)
   std::int64_t offset = 0;  ///< added to addresses, in bytes
   int start = -1;           ///< parameter: how many times `stride` bytes are added, too; -1: none
   std::int64_t stride = 0;
@@ -236,6 +247,7 @@ struct Launch {
   std::optional<LibraryCall> call = {};  ///< instead of the text
   std::vector<int> early = {};           ///< the words of addresses that are read before AFTER_EARLIER
   int makes = -1;                        ///< a form: not launched where that was kept
+  bool rounds = false;                   ///< makes its result as RenderLimits::makes says
 };
 
 /// What launches make of an operand for later ones, which may be kept for the next run if the operand is the same then.
@@ -251,6 +263,7 @@ struct Rendered {
   std::vector<Launch> launches;
   std::size_t scratch_bytes = 0;
   std::vector<OperandForm> forms;
+  RoundedRows rounded = {};  ///< what the first launch makes of the left operand, all of a value, in scratch memory
 };
 
 /// A row's sum has 64 lanes, and each has a thread.
@@ -272,6 +285,7 @@ struct RenderLimits {
   bool byte_fragments = false;          ///< and so they do without copies_to_shared (mma, sm_75)
   bool bf16_pairs = false;              ///< it has ADD_BF16_PAIR and its like, and NEAR_OTHER (sm_90)
   Arithmetic arithmetic;
+  RoundedRows makes = {};  ///< instead of the kernel's result, in the next one's scratch memory, if it can
 
   /// The workgroups of a launch that has work for so many: each takes several items where these are too many.
   std::uint32_t groups_for(std::int64_t wanted) const {
@@ -283,10 +297,11 @@ struct RenderLimits {
 /// more than 32 by Hopper's warpgroups.
 bool is_packed_pair(const ContractionKernel& kernel, const RenderLimits& limits);
 
-/// Whether products of one left operand share launches (contraction_siblings.cpp).
-bool runs_together(std::span<const Kernel* const> products, const RenderLimits& limits);
+/// Whether kernels share launches: products of one left operand (contraction_siblings.cpp), or a kernel and what reads
+/// its result alone (chain.cpp).
+bool runs_together(std::span<const Kernel* const> kernels, const RenderLimits& limits);
 /// The same kernels' launches.
-Rendered render_together(std::span<const Kernel* const> products, const RenderLimits& limits);
+Rendered render_together(std::span<const Kernel* const> kernels, const RenderLimits& limits);
 
 /// The one function that decides both a kernel's text and its grid. Throws BackendError for what is not supported.
 Rendered render(const Kernel& kernel, const RenderLimits& limits);

@@ -401,7 +401,9 @@ bool q8_runs_together(const KernelList& products, Isa isa) {
   if (products.size() > kMostTogether) return false;
   const Q8Loops* first = nullptr;
   for (std::size_t i = 0; i < products.size(); ++i) {
+    if (!std::holds_alternative<ContractionKernel>(*products[i])) return false;
     const auto& kernel = std::get<ContractionKernel>(*products[i]);
+    if (kernel.a.slot != std::get<ContractionKernel>(*products[0]).a.slot) return false;
     const std::int64_t rows = kernel.b.numel() * kernel.m.numel();
     const bool is_empty = rows == 0 || kernel.n.numel() == 0 || kernel.k.numel() == 0;
     if (kernel.numerics != Numerics::q8 || is_empty || rows > kRowsInPlace) return false;

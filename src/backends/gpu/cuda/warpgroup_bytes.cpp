@@ -342,30 +342,42 @@ struct WarpgroupBytes {
       }
     }
   }
-  __device__ __forceinline__ float4* handed(ULONG at, int group) const {
-    return (float4*)at + group * (ROWS * 16) + int(THREAD & 127u);
+  __device__ __forceinline__ float4* handed(ULONG totals, int from, int group) const {
+    return (float4*)totals + (from * COLUMN_GROUPS + group) * (ROWS * 16) + int(THREAD & 127u);
   }
-  __device__ __forceinline__ ULONG handed_word(ULONG at, int group) const {
-    return at + ULONG(kColumns * ROWS * 4 + (group * 4 + int(THREAD / 32u & 3u)) * 4);
+  __device__ __forceinline__ ULONG handed_word(ULONG words, int from, int group) const {
+    return words + ULONG(((from * COLUMN_GROUPS + group) * 4 + int(THREAD / 32u & 3u)) * 4);
   }
-  __device__ __forceinline__ void give_totals(ULONG to, int group) const {
+  // From workgroup `from`.
+  __device__ __forceinline__ void give_totals(ULONG totals, ULONG words, int from, int group) const {
     UNROLL
-    for (int j = 0; j < ROWS / 8; j++) handed(to, group)[j * 128] = total(group, j);
+    for (int j = 0; j < ROWS / 8; j++) handed(totals, from, group)[j * 128] = total(group, j);
     __syncwarp();
     if ((THREAD & 31u) == 0u) {
-      asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(handed_word(to, group)), "r"(1) : "memory");
+      asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(handed_word(words, from, group)), "r"(1) : "memory");
     }
   }
-  __device__ __forceinline__ void wait_for_totals(ULONG from, int group) const {
+  __device__ __forceinline__ void wait_for_totals(ULONG words, int from, int group) const {
     UINT is_there;
     do {
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(is_there) : "l"(handed_word(from, group)) : "memory");
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(is_there) : "l"(handed_word(words, from, group)) : "memory");
     } while (is_there == 0u);
   }
-  __device__ __forceinline__ void take_totals(ULONG from, int group) {
-    wait_for_totals(from, group);
+  __device__ __forceinline__ void take_totals(ULONG totals, ULONG words, int from, int group) {
+    wait_for_totals(words, from, group);
     UNROLL
-    for (int j = 0; j < ROWS / 8; j++) total(group, j) = handed(from, group)[j * 128];
+    for (int j = 0; j < ROWS / 8; j++) total(group, j) = handed(totals, from, group)[j * 128];
+  }
+  // The warpgroup of 64 columns of a tile, of one part, waits for itself.
+  __device__ __forceinline__ void meet_own(int group, int part) {
+    asm volatile("bar.sync %0, 128;" ::"r"(1 + COLUMN_GROUPS * (PARTS + 1) + COLUMN_GROUPS / 2 * PARTS + group * PARTS + part)
+                 : "memory");
+  }
+  // What lies where the total of a row and a column of a group does.
+  __device__ __forceinline__ float result(int group, int row, int column) const {
+    const int thread = column / 16 * 32 + (column & 7) * 4 + (row & 7) / 2;
+    const int of_four = (column / 8 & 1) * 2 + (row & 1);
+    return ((const float*)(memory + SLOTS * (kRowBytes + kWeightBytes)))[((group * (ROWS / 8) + row / 8) * 128 + thread) * 4 + of_four];
   }
 };
 )";

@@ -222,12 +222,12 @@ struct WarpgroupHalves : WarpgroupBytes<64, COLUMN_GROUPS, PARTS, SLOTS, PIECE_B
     UNROLL
     for (int i = 0; i < 32; i++) whole[i] = 0.0f;
   }
-  __device__ __forceinline__ void take_totals(ULONG from, int group) {
-    if (!kInRegisters) return Bytes::take_totals(from, group);
-    this->wait_for_totals(from, group);
+  __device__ __forceinline__ void take_totals(ULONG totals, ULONG words, int from, int group) {
+    if (!kInRegisters) return Bytes::take_totals(totals, words, from, group);
+    this->wait_for_totals(words, from, group);
     UNROLL
     for (int j = 0; j < 8; j++) {
-      const float4 four = this->handed(from, group)[j * 128];
+      const float4 four = this->handed(totals, from, group)[j * 128];
       whole[4 * j] = four.x; whole[4 * j + 1] = four.y; whole[4 * j + 2] = four.z; whole[4 * j + 3] = four.w;
     }
   }

@@ -6,6 +6,7 @@
 #include "backends/gpu/renderer/attention_lanes.h"
 #include "backends/gpu/renderer/attention_rows.h"
 #include "backends/gpu/renderer/kinds.h"
+#include "backends/gpu/renderer/rounded_rows.h"
 #include "core/assert.h"
 
 namespace lockstep {
@@ -55,6 +56,12 @@ class ManyAttention {
             {ComputeType::f32, "scores", repeats_ * scores_stride_}};
   }
   int vectors() const { return width_ / 4; }
+  /// Whether results are made as RoundedRows: those of a workgroup are whole pieces.
+  bool rounds() const {
+    const RoundedRows& rows = limits_.makes;
+    return rows.tile_rows != 0 && kernel_.query.dtype == DType::f32 && rows.rows == sizes_.batches &&
+           rows.length == sizes_.heads * width_ && repeats_ * width_ % kBlock == 0;
+  }
   int loads() const { return kStageKeys * vectors() / kLaneThreads; }  ///< vectors of a thread
 
   void find_seen(Lines& lines, Words& words) const;
@@ -275,6 +282,20 @@ void ManyAttention::add_values(Lines& lines, Words& words, const AttentionRows& 
   lines.add("FLOAT stored = CANONICAL_F32(result[r]);");
   lines.add("stored = stored + zero;");
   lines.add("stored = CANONICAL_F32(stored);");
+  if (rounds()) {
+    lines.add("if (thread_id + r * {} < {}) queries[of] = stored;", kLaneThreads, repeats_ * width_);
+    lines.close();
+    constexpr int kNeighbours = 8;
+    lines.add("BARRIER();");
+    lines.open("for (int e = thread_id; e < {}; e += {}) {{", repeats_ * width_ / kNeighbours, kLaneThreads);
+    lines.add("float x[8];");
+    lines.add("READ4(queries, e * 8, x, 0)");
+    lines.add("READ4(queries, e * 8 + 4, x, 4)");
+    lines.add("round_neighbours(rounded, row_tiles, batch, head * {} + e / 4, x);",
+              repeats_ * width_ / order::kQ8Block);
+    lines.close();
+    return;
+  }
   const bool is_short = size_of(kernel_.query.dtype) == 2;
   lines.add("if (thread_id + r * {} < {}) {{ STORE_{}(out_at, (unit * {} + h) * {} + column, {}); }}", kLaneThreads,
             repeats_ * width_, is_short ? "U16" : "U32", repeats_, width_,
@@ -292,6 +313,7 @@ Launch ManyAttention::attend(const AttentionRows& keys, const AttentionRows& val
   lines.add("MEMORY out_at = {};", words.memory(Patch::Kind::address, kernel_.out));
   lines.add("int thread_id = int(THREAD);");
   lines.add("int keys = {};", words.int32(sizes_.keys));
+  if (rounds()) start_rounding(lines, words, limits_.makes, 1, kLaneThreads);
   declare_zero(lines, words, ComputeType::f32);
   lines.open("for (int unit = int(GROUP); unit < {}; unit += int(GROUPS)) {{", words.int32(units()));
   lines.add("int batch = {};", quotient(words, "unit", sizes_.key_heads, false));
@@ -311,6 +333,11 @@ Launch ManyAttention::attend(const AttentionRows& keys, const AttentionRows& val
   Launch launch;
   launch.text.body = lines.take();
   launch.text.functions = kExponentialText;
+  if (rounds()) {
+    launch.text.functions += rounding_text(limits_.makes, 8);
+    launch.text.copies = true;
+    launch.rounds = true;
+  }
   launch.text.threads = kLaneThreads;
   launch.text.shared = shared();
   add_lanes(launch.text, passes_);

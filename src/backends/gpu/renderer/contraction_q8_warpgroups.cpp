@@ -11,6 +11,7 @@
 
 #include "backends/gpu/renderer/contraction_q8.h"
 #include "backends/gpu/renderer/contraction_q8_tiles.h"
+#include "backends/gpu/renderer/rounded_rows.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -19,9 +20,6 @@ namespace {
 
 constexpr int kWarpgroup = 128;
 constexpr int kGroupColumns = 64;  ///< of weights, of a warpgroup
-// Bits of rows' scales that tensor cores may multiply, if they are not zero: from 2^-60 on, below 2^30.
-constexpr std::uint32_t kLeastScale = 67u << 23;
-constexpr std::uint32_t kScaleEnd = 157u << 23;
 
 /// Rows of a tile, groups of 64 columns, warpgroups that share a group's k; whether codes are multiplied as f16, which
 /// is for encodings with offsets and one scale for 256 (cuda/warpgroup_halves.cpp).
@@ -64,13 +62,14 @@ class Q8Warpgroups : TiledProduct {
   bool has_form() const { return form_.slots > 0; }
 
   Rendered render() const {
-    const std::int64_t row_bytes = row_bytes_of_piece(form_) * pieces_;
+    const std::int64_t row_bytes = row_bytes_of_piece(rounded(1)) * pieces_;
     Rendered result =
         render_parts(form_.rows, row_bytes, [&](Rendered& rendered, std::int64_t first, std::int64_t count) {
           rendered.launches.push_back(round_rows(first, count));
           rendered.launches.push_back(multiply(first, count));
         });
-    if (kernel_.paired) result.scratch_bytes += static_cast<std::size_t>(limits_.units * handed_bytes());
+    if (result.launches.size() == 2 && has_dense_rows()) result.rounded = rounded(geometry_.rows);
+    result.scratch_bytes += static_cast<std::size_t>(handed_bytes());
     return result;
   }
 
@@ -79,17 +78,32 @@ class Q8Warpgroups : TiledProduct {
   bool scales_by_tensors(const WarpgroupForm& form) const {
     return form.rows == 32 && !weights_.has_factors && !weights_.has_offset;
   }
-  std::int64_t row_bytes_of_piece(const WarpgroupForm& form) const {
-    constexpr int kMark = 4;
-    if (form.halves) return 2 * kBlock + 16 * kQ8BlocksOfSum + kMark;
-    if (scales_by_tensors(form)) return kBlock + 8 * kQ8BlocksOfSum + kMark;
-    return kBlock + 4 * (weights_.has_offset ? 2 : 1) * kQ8BlocksOfSum;
+  RoundedRows rounded(const WarpgroupForm& form, std::int64_t count) const {
+    RoundedRows rows{count, geometry_.length, form.rows};
+    rows.halves = form.halves;
+    rows.sums = weights_.has_offset;
+    rows.parts = scales_by_tensors(form);
+    return rows;
+  }
+  RoundedRows rounded(std::int64_t count) const {
+    RoundedRows rows = rounded(form_, count);
+    const std::int64_t row_tiles = over(count, form_.rows);
+    if (divides(row_tiles)) rows.cleared = limits_.units * words_of_totals();
+    return rows;
+  }
+  /// Whether rows of the left operand are all of a value.
+  bool has_dense_rows() const {
+    const Shape& strides = geometry_.a.strides;
+    const bool is_flat = geometry_.m == 0 && geometry_.n == 1 && geometry_.k + 1 == geometry_.shape.rank();
+    return is_flat && !geometry_.wide && a_.input->dtype == DType::f32 && !a_.bounded() && geometry_.a.offset == 0 &&
+           strides[0] == geometry_.length && strides[geometry_.k] == 1;
   }
   /// Of a column's piece in shared memory: neighbours lie an odd number of 16 bytes apart.
   int stride() const { return (piece_.bytes() / 16 | 1) * 16; }
   std::int64_t slot_bytes(const WarpgroupForm& form) const {
     constexpr std::int64_t kSwizzled = 1024;  // bytes: slots begin at multiples
-    return over(form.rows * row_bytes_of_piece(form), kSwizzled) * kSwizzled + std::int64_t{form.columns()} * stride();
+    return over(form.rows * row_bytes_of_piece(rounded(form, 1)), kSwizzled) * kSwizzled +
+           std::int64_t{form.columns()} * stride();
   }
   std::int64_t shared_bytes(const WarpgroupForm& form, int slots) const {
     return 1024 + slots * (slot_bytes(form) + 16) + std::int64_t{form.columns()} * form.rows * 4;
@@ -108,10 +122,11 @@ class Q8Warpgroups : TiledProduct {
     return matrices_ == 2 && groups == limits_.units && tiles > groups && tiles < 2 * groups;
   }
   bool divides(std::int64_t row_tiles) const { return divides_pieces(tiles_of(form_, row_tiles)); }
-  /// What a workgroup hands on: totals, and a word of each warp.
-  int handed_words() const { return form_.column_groups * kWarpgroup / 32; }
+  /// Of totals that a workgroup hands on: a word of each warp.
+  int words_of_totals() const { return form_.column_groups * kWarpgroup / 32; }
+  std::int64_t bytes_of_totals() const { return std::int64_t{form_.columns()} * form_.rows * 4; }
   std::int64_t handed_bytes() const {
-    return std::int64_t{form_.columns()} * form_.rows * 4 + 16 * over(handed_words(), 4);
+    return kernel_.paired ? limits_.units * (bytes_of_totals() + 4 * words_of_totals()) : 0;
   }
 
   // What a unit has to do, in turns of its schedulers, by an H200: three instructions for each product of a block and
@@ -147,35 +162,20 @@ class Q8Warpgroups : TiledProduct {
     return least;
   }
 
-  /// Where what workgroups hand on lies in scratch memory: behind rounded rows.
-  std::int64_t handed_at(std::int64_t row_tiles) const {
-    return row_tiles * form_.rows * row_bytes_of_piece(form_) * pieces_;
-  }
-
   Launch round_rows(std::int64_t first, std::int64_t count) const {
     constexpr int kNeighbours = 8;
     constexpr int kThreadsOfBlock = order::kQ8Block / kNeighbours;
-    const std::int64_t row_tiles = over(count, form_.rows);
-    const std::int64_t all = row_tiles * form_.rows * pieces_ * kQ8BlocksOfSum * kThreadsOfBlock;  // whole teams of 32
+    const RoundedRows rows = rounded(count);
+    const std::int64_t all = row_tiles_of(rows) * form_.rows * pieces_ * kQ8BlocksOfSum * kThreadsOfBlock;
     // Whatever the units of a product are that shares this launch (contraction_siblings.cpp).
     constexpr std::int64_t kFew = 1 << 16;
     const int threads = all < kFew ? kLeastThreads : limits_.threads;
     Words words;
     Lines lines;
     lines.add("MEMORY a_at = {};", words.memory(Patch::Kind::address, a_.input->slot));
-    lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
     lines.add("int count = {};", words.int32(count));
-    lines.add("int row_tiles = {};", words.int32(row_tiles));
     lines.add("int all = {};", words.int32(all));
-    if (divides(row_tiles)) {
-      // Nobody has handed on anything yet.
-      lines.add("MEMORY handed = scratch + ULONG({});", words.int64(handed_at(row_tiles)));
-      lines.add(
-          "for (int e = int(GROUP) * {0} + int(THREAD); e < {1}; e += int(GROUPS) * {0}) STORE_U32(handed, e / {2} * "
-          "{3} "
-          "+ {4} + e % {2}, 0u);",
-          threads, limits_.units * handed_words(), handed_words(), handed_bytes() / 4, form_.columns() * form_.rows);
-    }
+    start_rounding(lines, words, rows, 0, threads);
     lines.open("for (int e = int(GROUP) * {0} + int(THREAD); e < all; e += int(GROUPS) * {0}) {{", threads);
     lines.add("int row = {};", quotient(words, "e", pieces_ * kQ8BlocksOfSum * kThreadsOfBlock, false));
     lines.add("int of_row = e - row * {};", words.int32(pieces_ * kQ8BlocksOfSum * kThreadsOfBlock));
@@ -185,119 +185,20 @@ class Q8Warpgroups : TiledProduct {
     lines.add("{0} of_all = {0}(read) + {1};", index_, words.index(first, geometry_.wide));
     load_neighbours(lines, words, geometry_, a_, "of_all",
                     fmt::format("block * {} + {} * quarter", order::kQ8Block, kNeighbours), kNeighbours);
-    lines.add("UINT largest = 0u;");
-    lines.add("UNROLL");
-    lines.open("for (int k = 0; k < {}; k++) {{", kNeighbours);
-    lines.add("UINT magnitude = BITS(x[k]) & 0x7fffffffu;");
-    lines.add("largest = SELECT(magnitude > largest, magnitude, largest);");
-    lines.close();
-    lines.add("largest = LARGEST_OF_4(largest);");
-    lines.add("FLOAT scale = q8_scale(largest);");
-    lines.add("FLOAT inverse = FROM_BITS(0u);");
-    lines.add("if (scale > FROM_BITS(0u)) inverse = RECIPROCAL(scale);");
-    lines.add("UINT code[{}];", form_.halves ? 4 : 2);
-    lines.add("int sum = 0;");
-    lines.add("UNROLL");
-    lines.open("for (int w = 0; w < 2; w++) {{");
-    if (!form_.halves) lines.add("code[w] = 0u;");
-    lines.add("UNROLL");
-    lines.open("for (int i = 0; i < 4; i++) {{");
-    lines.add("int one = q8_code(x[4 * w + i], inverse);");
-    lines.add("sum += one;");
-    if (form_.halves) {
-      lines.add("UINT word = ENCODE_F16(float(one)) << UINT(16 * (i & 1));");
-      lines.add("code[i / 2 * 2 + w] = SELECT((i & 1) == 0, word, code[i / 2 * 2 + w] | word);");
-    } else {
-      lines.add("code[w] = code[w] | (UINT(one) & 255u) << UINT(8 * i);");
-    }
-    lines.close();
-    lines.close();
-    if (weights_.has_offset) {
-      lines.add("sum = SUM_OF_2(sum);");
-      lines.add("sum += int(NEAR_OTHER(float(sum), 2));");
-    }
     lines.open("if (row >= count) {{");
-    for (int i = 0; i < (form_.halves ? 4 : 2); ++i) lines.add("code[{}] = 0u;", i);
-    lines.add("scale = FROM_BITS(0u);");
-    lines.add("sum = 0;");
+    lines.add("UNROLL");
+    lines.add("for (int k = 0; k < {}; k++) x[k] = FROM_BITS(0u);", kNeighbours);
     lines.close();
-    lines.add("int tile = row / {};", form_.rows);
-    lines.add("int in_tile = row & {};", form_.rows - 1);
-    lines.add("int of_piece = block & {};", kQ8BlocksOfSum - 1);
-    lines.add("MEMORY to = scratch + ULONG((block / {} * row_tiles + tile) * {}) * ULONG(4);", kQ8BlocksOfSum,
-              form_.rows * row_bytes_of_piece(form_) / 4);
-    if (form_.halves) {
-      store_halves(lines);
-    } else {
-      store_bytes(lines);
-    }
+    lines.add("round_neighbours(rounded, row_tiles, row, block, x);");
     lines.close();
     Launch result;
     result.text.body = lines.take();
+    result.text.functions = rounding_text(rows, kNeighbours);
     result.text.threads = threads;
     result.text.copies = true;  // for what threads of a block do together
     result.groups = limits_.groups_for(over(all, threads));
     words.move_to(result);
     return result;
-  }
-  // What a thread of four has rounded of a block.
-  void store_bytes(Lines& lines) const {
-    lines.add("int at = (of_piece / 4 * {} + in_tile) * 32 + (of_piece % 4 * 2 + quarter / 2 ^ in_tile & 7) * 4;",
-              form_.rows);
-    lines.add("at += (quarter & 1) * 2;");
-    lines.add("STORE_U32(to, at, code[0]);");
-    lines.add("STORE_U32(to, at + 1, code[1]);");
-    if (scales_by_tensors(form_)) return store_parts(lines);
-    lines.open("if (quarter == 0) {{");
-    // Of 16 rows, those that a thread of four has together.
-    lines.add(
-        "int place = {} + of_piece * {} + in_tile / 16 * 16 + (in_tile & 7) / 2 * 4 + (in_tile / 8 & 1) * 2 + "
-        "(in_tile & 1);",
-        form_.rows * kBlock / 4, form_.rows);
-    lines.add("STORE_U32(to, place, BITS(scale));");
-    if (weights_.has_offset) lines.add("STORE_U32(to, place + {}, BITS(float(sum)));", kQ8BlocksOfSum * form_.rows);
-    lines.close();
-  }
-  // A scale as two numbers whose significands have 11 bits, both of them positive; of one that tensor cores cannot
-  // multiply one part is the scale, which marks the row's piece.
-  void declare_parts(Lines& lines) const {
-    lines.add("bool is_nothing = BITS(scale) == 0u;");
-    lines.add("bool fits = is_nothing || BITS(scale) - {0}u < {1}u - {0}u;", kLeastScale, kScaleEnd);
-    lines.add("UINT mark = LARGEST_OF_32(SELECT(fits, 0u, 1u));");
-    lines.add("float high = FROM_BITS(SELECT(is_nothing, 0u, BITS(scale) - 1u & 0xffffe000u));");
-    lines.add("float low = FROM_BITS(SELECT(fits, BITS(ADD_EXACT(scale, -high)), 0u));");
-    lines.add("if (!fits) high = scale;");
-  }
-  // Of four blocks they lie together: first parts, then second ones.
-  void store_parts(Lines& lines) const {
-    declare_parts(lines);
-    lines.open("if (quarter == 0) {{");
-    lines.add("int place = {} + of_piece / 4 * {} + in_tile * 4 + of_piece % 4;", form_.rows * kBlock / 4,
-              8 * form_.rows);
-    lines.add("STORE_U32(to, place, BITS(high));");
-    lines.add("STORE_U32(to, place + {}, BITS(low));", 4 * form_.rows);
-    lines.add("if (of_piece == 0) STORE_U32(to, {} + in_tile, mark);", form_.rows * (kBlock / 4 + 2 * kQ8BlocksOfSum));
-    lines.close();
-  }
-  // Codes as f16, the first and the second two of four apart, as left operands are converted.
-  void store_halves(Lines& lines) const {
-    lines.add("int eighth = of_piece % 2 * 4 + quarter / 2 * 2;");
-    lines.add("UNROLL");
-    lines.open("for (int w = 0; w < 4; w++) {{");
-    lines.add(
-        "int at = (of_piece / 2 * {} + in_tile) * 32 + ((eighth + w / 2) ^ (in_tile & 7)) * 4 + (quarter & 1) * 2;",
-        form_.rows);
-    lines.add("STORE_U32(to, at + w % 2, code[w]);");
-    lines.close();
-    declare_parts(lines);
-    lines.open("if (quarter == 0) {{");
-    lines.add("int place = {} + (of_piece * {} + in_tile) * 4;", form_.rows * kBlock / 2, form_.rows);
-    lines.add("STORE_U32(to, place, BITS(high));");
-    lines.add("STORE_U32(to, place + 1, BITS(low));");
-    lines.add("STORE_U32(to, place + 2, BITS(float(sum & ~1)));");
-    lines.add("STORE_U32(to, place + 3, BITS(float(sum & 1)));");
-    lines.add("if (of_piece == 0) STORE_U32(to, {} + in_tile, mark);", form_.rows * (kBlock / 2 + 4 * kQ8BlocksOfSum));
-    lines.close();
   }
 
   // What the machine calls of a column's piece.
@@ -383,8 +284,8 @@ class Q8Warpgroups : TiledProduct {
     copy_columns(lines, "piece");
     lines.close();
     lines.open("if (THREAD == 0u) {{");
-    lines.add("machine.copy_rows(machine.slot, scratch + ULONG(piece * row_tiles + tile_m) * ULONG({}));",
-              form_.rows * row_bytes_of_piece(form_));
+    lines.add("machine.copy_rows(machine.slot, rounded + ULONG(piece * row_tiles + tile_m) * ULONG({}));",
+              form_.rows * row_bytes_of_piece(rounded(1)));
     lines.close();
     lines.add("number++;");
     lines.add("machine.advance(1);");
@@ -422,11 +323,6 @@ class Q8Warpgroups : TiledProduct {
     } else {
       declare_tile(lines, words, row_tiles);
     }
-    std::string own;  // place of what it hands on
-    if (has_part) {
-      own = fmt::format("scratch + ULONG({}) + ULONG(GROUP) * ULONG({})", words.int64(handed_at(row_tiles)),
-                        handed_bytes());
-    }
     const char* const end = has_part ? "to" : "pieces";
     lines.add("UNROLL_BY(1)");
     lines.open("for (; piece < {}; piece += {}) {{", end, form_.parts);
@@ -434,7 +330,7 @@ class Q8Warpgroups : TiledProduct {
     lines.add("machine.multiply(partial, group);");
     lines.add("{}machine.take_turn(group, part);", has_part ? "" : "if (piece > 0 || tile != int(GROUP)) ");
     if (has_part) {
-      lines.add("if (piece > 0 && piece == from) machine.take_totals({} - ULONG({}), group);", own, handed_bytes());
+      lines.add("if (piece > 0 && piece == from) machine.take_totals(totals_at, handed_words, int(GROUP) - 1, group);");
     }
     lines.add("machine.add(partial, group, piece == 0{});", form_.halves ? fmt::format(", piece + 1 == {}", end) : "");
     lines.add("if (piece + 1 < {}) machine.pass_turn(group, part);", end);
@@ -447,7 +343,7 @@ class Q8Warpgroups : TiledProduct {
     lines.open("if (is_over || piece + 1 == {}) {{", form_.parts);
     if (has_part) {
       lines.open("if (to < pieces) {{");
-      lines.add("machine.give_totals({}, group);", own);
+      lines.add("machine.give_totals(totals_at, handed_words, int(GROUP), group);");
       lines.close();
       lines.open("else {{");
       declare_tile(lines, words, row_tiles);
@@ -511,18 +407,67 @@ class Q8Warpgroups : TiledProduct {
       }
       lines.close();
     }
+    const bool rounds = rounds_results();
     each_result();
-    lines.open("if (row < count && n < size_n) {{");
+    lines.open("{}{{", rounds ? "" : "if (row < count && n < size_n) ");
+    if (rounds) lines.add("row = SELECT(row < count, row, count - 1);");
     lines.add("float accumulator = CANONICAL_F32(totals[0][q]);");
     if (matrices_ == 2) lines.add("float second_accumulator = CANONICAL_F32(totals[1][q]);");
     find_places(others, outputs);
     for (const int i : loads)
       lines.add("{0} {1} = loaded{2}[q];", type_name(writer.type_of(i)), ProgramWriter::name(i), i);
     for (const int i : others) writer.emit(lines, i, "e");
-    for (const int o : outputs) writer.store(lines, o, "e");
+    if (rounds) {
+      lines.add("totals[0][q] = {};", ProgramWriter::name(epilogue.outputs[0].value));
+    } else {
+      for (const int o : outputs) writer.store(lines, o, "e");
+    }
     lines.close();
     lines.close();
+    if (rounds) round_results(lines);
     lines.close();
+  }
+
+  /// Whether results are made as RoundedRows: tiles are whole along their rows, and a warpgroup's columns two blocks.
+  bool rounds_results() const {
+    const std::vector<Output>& outputs = kernel_.epilogue.outputs;
+    if (outputs.size() != 1 || kernel_.b.numel() != 1) return false;
+    const Output& output = outputs[0];
+    const RoundedRows& rows = limits_.makes;
+    const View& view = geometry_.epilogue.outputs[0];
+    const bool is_flat = geometry_.m == 0 && geometry_.n == 1 && geometry_.k == 2 && !geometry_.wide &&
+                         view.offset == 0 && view.strides[0] == geometry_.columns && view.strides[1] == 1;
+    return rows.tile_rows != 0 && rows.rows == geometry_.rows && rows.length == geometry_.columns &&
+           geometry_.columns % own_columns(form_) == 0 && form_.results_at_once() % 8 == 0 && is_flat && !output.bits &&
+           output.dtype == DType::f32 &&
+           kernel_.epilogue.code[static_cast<std::size_t>(output.value)].type == ComputeType::f32 &&
+           rows.cleared == 0 && over(rows.rows, form_.rows) * form_.rows <= row_tiles_of(rows) * rows.tile_rows;
+  }
+  // What a warpgroup has made of some rows goes by way of their totals' place to threads that have neighbours.
+  void round_results(Lines& lines) const {
+    const int at_once = form_.results_at_once();
+    lines.add("UNROLL");
+    lines.add(
+        "for (int i = 0; i < {}; i++) machine.total(own, j + i) = make_float4(totals[0][4 * i], totals[0][4 * i + 1], "
+        "totals[0][4 * i + 2], totals[0][4 * i + 3]);",
+        at_once / 4);
+    lines.add("machine.meet_own(group, part);");
+    lines.add("UNROLL");
+    lines.open("for (int i = 0; i < {}; i++) {{", at_once / 8);
+    lines.add("int row = 8 * j + i * 16 + int(THREAD / 8u & 15u);");
+    lines.add("int eighth = int(THREAD & 7u);");
+    lines.add("float x[8];");
+    lines.add("UNROLL");
+    lines.add("for (int k = 0; k < 8; k++) x[k] = machine.result(own, row, eighth * 8 + k);");
+    lines.add("row += tile_m * {};", form_.rows);
+    lines.open("if (row >= count) {{");
+    lines.add("UNROLL");
+    lines.add("for (int k = 0; k < 8; k++) x[k] = FROM_BITS(0u);");
+    lines.close();
+    lines.add("round_neighbours(to_round, rounded_tiles, row, int(first_n) / {} + own * 2 + eighth / 4, x);",
+              order::kQ8Block);
+    lines.close();
+    if (!kernel_.paired) lines.add("machine.meet_own(group, part);");  // the next tile's totals
   }
 
   // Its share of all tiles' pieces: from piece `begin` of its first tile to piece `end` of its last one.
@@ -559,7 +504,7 @@ class Q8Warpgroups : TiledProduct {
     if (divides(row_tiles)) declare_pieces(lines, words, tiles, result.groups);
     if (form_.halves) {
       lines.add("WarpgroupHalves<{}, {}, {}, {}, {}, {}> machine;", form_.column_groups, form_.parts, form_.slots,
-                piece_.bytes(), stride(), form_.rows * row_bytes_of_piece(form_));
+                piece_.bytes(), stride(), form_.rows * row_bytes_of_piece(rounded(1)));
     } else {
       lines.add("WarpgroupBytes<{}, {}, {}, {}, {}, {}, {}, {}, {}> machine;", form_.rows, form_.column_groups,
                 form_.parts, form_.slots, piece_.bytes(), stride(), weights_.has_factors, weights_.has_offset,
@@ -575,19 +520,32 @@ class Q8Warpgroups : TiledProduct {
     lines.add("machine.slot = 0;");
     lines.add("machine.parity = 0;");
     lines.add("AFTER_EARLIER()");
-    lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
+    lines.add("MEMORY rounded = {};", words.memory(Patch::Kind::scratch, 0));
     feed(lines, words, row_tiles);
     lines.close();
     lines.open("else {{");
     lines.add("MORE_REGISTERS({})", form_.summing_registers());
     lines.add("AFTER_EARLIER()");
     writer.declare_buffers(lines);
+    if (rounds_results()) {
+      lines.add("MEMORY to_round = {};", words.memory(Patch::Kind::scratch, 1));
+      lines.add("int rounded_tiles = {};", words.int32(row_tiles_of(limits_.makes)));
+      result.text.functions = rounding_text(limits_.makes, 8);
+      result.text.copies = true;
+      result.rounds = true;
+    }
     lines.add("machine.advance(int(THREAD / 128u - 1u) / {});", form_.column_groups);
-    if (divides(row_tiles)) lines.add("MEMORY scratch = {};", words.memory(Patch::Kind::scratch, 0));
+    if (divides(row_tiles)) {
+      // Behind rows: words, which who rounds these clears, and totals.
+      const RoundedRows rows = rounded(count);
+      lines.add("MEMORY handed_words = {} + ULONG({});", words.memory(Patch::Kind::scratch, 0),
+                words.int64(rounded_bytes(rows)));
+      lines.add("MEMORY totals_at = handed_words + ULONG({});", 4 * rows.cleared);
+    }
     sum(lines, words, writer, row_tiles);
     lines.close();
     result.text.body = lines.take();
-    result.text.functions = writer.functions() + piece_.functions() + piece_functions();
+    result.text.functions += writer.functions() + piece_.functions() + piece_functions();
     result.text.threads = form_.threads();
     result.text.byte_products = true;
     result.text.warpgroup_bytes = true;

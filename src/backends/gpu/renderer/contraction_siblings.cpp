@@ -94,6 +94,7 @@ std::optional<Rendered> side_by_side(Products products, const std::vector<Render
                                      const RenderLimits& limits) {
   Rendered result;
   result.scratch_bytes = apart.front().scratch_bytes;
+  result.rounded = apart.front().rounded;
   const std::size_t count = apart.front().launches.size();
   bool shares = false;
   for (const Rendered& one : apart) {
@@ -148,7 +149,7 @@ std::optional<Rendered> together(Products products, const RenderLimits& limits) 
 
 }  // namespace
 
-bool runs_together(std::span<const Kernel* const> products, const RenderLimits& limits) {
+bool are_siblings(std::span<const Kernel* const> products, const RenderLimits& limits) {
   for (const Kernel* const kernel : products) {
     const ContractionKernel& one = product(kernel);
     const bool is_empty = one.b.numel() == 0 || one.m.numel() == 0 || one.n.numel() == 0 || one.k.numel() == 0;
@@ -157,7 +158,7 @@ bool runs_together(std::span<const Kernel* const> products, const RenderLimits& 
   return together(products, limits).has_value();
 }
 
-Rendered render_together(std::span<const Kernel* const> products, const RenderLimits& limits) {
+Rendered render_siblings(std::span<const Kernel* const> products, const RenderLimits& limits) {
   std::optional<Rendered> result = together(products, limits);
   if (result) return std::move(*result);
   // With fewer threads than where it was decided.

@@ -17,6 +17,9 @@ Rendered render_kernel(const FourierKernel& kernel, const RenderLimits& limits);
 Rendered render_kernel(const AttentionKernel& kernel, const RenderLimits& limits);
 /// Throws BackendError: GPUs compose it of its steps.
 Rendered render_kernel(const RecurrenceKernel& kernel, const RenderLimits& limits);
+/// Products of one left operand: whether they share launches, and these.
+bool are_siblings(std::span<const Kernel* const> products, const RenderLimits& limits);
+Rendered render_siblings(std::span<const Kernel* const> products, const RenderLimits& limits);
 /// Exact, of many rows that see keys up to their own.
 Rendered render_causal_attention(const AttentionKernel& kernel, const RenderLimits& limits);
 /// Exact, of one row with a mask.

@@ -16,6 +16,7 @@
 #include <iterator>
 
 #include "backends/gpu/renderer/contraction.h"
+#include "backends/gpu/renderer/rounded_rows.h"
 #include "backends/gpu/renderer/rows.h"
 #include "backends/gpu/renderer/rows_team.h"
 
@@ -55,6 +56,7 @@ void TeamKernel::keep_apart() {
 Launch TeamKernel::render() {
   if (has_few_rows()) ask_for_inputs();
   writer_.declare_buffers(lines_);
+  if (rounds()) start_rounding(lines_, words_, limits_.makes, 1, limits_.threads);
   const char* index = space_.wide ? "LONG" : "int";
   const int teams = limits_.threads / team_;
   lines_.add("int lane = int(THREAD){};", teams > 1 ? fmt::format(" & {}", team_ - 1) : "");
@@ -83,7 +85,9 @@ Launch TeamKernel::render() {
   if (has_few_rows() && groups >= kManyGroups) keep_apart();
   Launch result = launch(lines_, writer_, words_, groups, limits_);
   result.text.shared = shared_;
-  result.text.copies = !copied_.empty();
+  result.text.copies = !copied_.empty() || rounds();
+  if (rounds()) result.text.functions += rounding_text(limits_.makes, width_);
+  result.rounds = rounds();
   const bool has_many_words = held_words() > kFewHeldWords || bytes_under_way() > kFewBytesUnderWay;
   if (staged_ && copied_.empty() && has_many_words && !has_few_rows()) {
     result.text.groups_per_unit = (staged_at_.empty() ? kThreadsOfManyWords : kThreadsOfStagedWords) / limits_.threads;
@@ -144,6 +148,18 @@ void TeamKernel::write_element(int phase, const std::vector<Reduction>& reductio
   if (guarded) lines_.open("if (live) {{");
   for (const int o : stored) writer_.store(lines_, o, "e");
   if (guarded) lines_.close();
+}
+
+bool TeamKernel::rounds() const {
+  if (program_.outputs.size() != 1) return false;
+  const Output& output = program_.outputs[0];
+  const RoundedRows& rows = limits_.makes;
+  const View& view = space_.outputs[0];
+  const bool is_flat = space_.rows == 1 && space_.shape.rank() == 2 && view.offset == 0 &&
+                       view.strides[0] == space_.length && view.strides[1] == 1;
+  return rows.tile_rows != 0 && rows.rows == space_.row_count && rows.length == space_.length && is_flat &&
+         !space_.wide && full_ && always_live() && (width_ == 4 || width_ == 8) && !output.bits &&
+         output.dtype == DType::f32 && code(output.value).type == ComputeType::f32 && !is_row(output.value);
 }
 
 void TeamKernel::write_elements(int phase, const std::vector<Reduction>& reductions) {
@@ -256,7 +272,14 @@ void TeamKernel::write_vectors(int phase, const std::vector<Reduction>& reductio
   }
   const bool guarded = !stored.empty() && !always_live();
   if (guarded) lines_.open("if (live) {{");
-  writer_.store_vectors(lines_, "v", first_of_group(), stored);
+  if (rounds() && !stored.empty()) {
+    lines_.add("float x[{}];", width_);
+    lines_.add("UNROLL");
+    lines_.add("for (int q = 0; q < {}; q++) x[q] = FROM_BITS(out0_words[q]);", width_);
+    lines_.add("round_neighbours(rounded, row_tiles, int(row), group / {}, x);", order::kQ8Block / width_);
+  } else {
+    writer_.store_vectors(lines_, "v", first_of_group(), stored);
+  }
   if (guarded) lines_.close();
   if (!full_) lines_.close();
 }

@@ -191,6 +191,9 @@ class TeamKernel {
   // The same by groups of neighbours, which are loaded and stored at once.
   void write_vectors(int phase, const std::vector<Reduction>& reductions);
 
+  // Whether what it stores is made as RoundedRows: each 8 threads have a block together.
+  bool rounds() const;
+
   void write_phase(int phase);
 
   // Loads do not pass barriers: what all steps of `loads` read of these inputs is on its way before the first one.
