@@ -30,9 +30,6 @@ ReadFamily read_cohere, read_cohere2, read_deepseek_v2, read_deepseek_v3, read_f
     read_gpt_oss, read_lfm2, read_olmo, read_olmo2, read_olmo3, read_olmoe, read_phi, read_phi3, read_stablelm,
     read_starcoder2;
 
-/// Adds what transformers takes where a family's config.json, an object, leaves something out.
-void add_defaults(nlohmann::json& config, const std::string& family);
-
 // What they share.
 
 /// Sizes that almost all have under the same keys, and `layers` ordinary layers with one rotary embedding of the whole

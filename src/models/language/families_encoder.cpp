@@ -177,7 +177,6 @@ nlohmann::json in_usual_words(const JsonFields& config) {
     if (config.has(key) && !(config.at(key).is_boolean() && !config.flag_or(key, true)))
       config.fail(key, "is not supported");
   }
-  if (config.text_or("activation_function", "swiglu") != "swiglu") config.fail("activation_function", "is not swiglu");
   nlohmann::json result = config.at_object();
   for (const Word& word : kWords) {
     if (config.has(word.own)) result[word.usual] = config.at(word.own);
