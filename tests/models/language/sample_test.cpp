@@ -118,7 +118,6 @@ TEST(Sampler, BiasRaisesAndForbids) {
   EXPECT_THROW(sample(kFive, 0, {.logit_bias = {{-1, 1}}}), ValueError);
 }
 
-// The mean surprise of what mirostat draws comes to tau; plain sampling's is the entropy.
 TEST(Sampler, WhatIsBeyondFloatsIsTheLargestOne) {
   const std::vector<float> logits = {1, -2, 3, 0};
   for (const SamplingOptions& options :
@@ -130,7 +129,9 @@ TEST(Sampler, WhatIsBeyondFloatsIsTheLargestOne) {
     for (std::int64_t position = 1; position < 50; ++position) {
       EXPECT_EQ(sampler.draw(logits, position).token, first) << position;
     }
-    if (!options.logit_bias.empty()) EXPECT_EQ(first, 1);
+    if (!options.logit_bias.empty()) {
+      EXPECT_EQ(first, 1);
+    }
   }
   // Of two that are the largest, either.
   Sampler both({.temperature = 1, .logit_bias = {{1, 1e300}, {3, 1e300}}});
@@ -139,6 +140,7 @@ TEST(Sampler, WhatIsBeyondFloatsIsTheLargestOne) {
   EXPECT_EQ(drawn, (std::set<std::int64_t>{1, 3}));
 }
 
+// The mean surprise of what mirostat draws comes to tau; plain sampling's is the entropy.
 TEST(Sampler, MirostatAimsAtASurprise) {
   std::vector<float> logits;
   for (int i = 0; i < 200; ++i) logits.push_back(static_cast<float>(-1.2 * std::log(1.0 + i)));
