@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "text/jinja/value.h"
+#include "text/jinja/failure.h"
 
 namespace lockstep {
 inline namespace v0 {
@@ -11,20 +11,20 @@ namespace text::jinja {
 
 namespace {
 
-thread_local constinit Budget* budget = nullptr;
+thread_local constinit Budget* running = nullptr;
 
 }  // namespace
 
 void spend(std::size_t units) {
   constexpr std::int64_t kMost = kMaxSteps * kUnitsOfStep;
-  if (budget == nullptr) return;
-  budget->used_ += static_cast<std::int64_t>(std::min(units, static_cast<std::size_t>(kMost)));
-  if (budget->used_ > kMost) fail("takes too many steps");
+  if (running == nullptr) return;
+  running->used_ += static_cast<std::int64_t>(std::min(units, static_cast<std::size_t>(kMost)));
+  if (running->used_ > kMost) fail("takes too many steps");
 }
 
-Budget::Budget() : outer_(std::exchange(budget, this)) {}
+Budget::Budget() : outer_(std::exchange(running, this)) {}
 Budget::~Budget() {
-  budget = outer_;
+  running = outer_;
 }
 void Budget::step(std::size_t count) {
   spend(std::min<std::size_t>(count, static_cast<std::size_t>(kMaxSteps)) * static_cast<std::size_t>(kUnitsOfStep));

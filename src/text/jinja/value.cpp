@@ -140,10 +140,6 @@ void append_json(const Value& value, const JsonStyle& style, int level, std::str
 
 }  // namespace
 
-void fail(const std::string& what) {
-  throw FormatError(std::string(kFailed) + what);
-}
-
 Arguments::Arguments() = default;
 Arguments::Arguments(const Arguments& other) = default;
 Arguments::Arguments(Arguments&& other) noexcept = default;

@@ -12,6 +12,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "text/jinja/failure.h"
+
 namespace lockstep {
 inline namespace v0 {
 namespace text::jinja {
@@ -123,10 +125,6 @@ class Value {
       data_;
   bool is_markup_ = false;
 };
-
-inline constexpr std::string_view kFailed = "the chat template: ";
-/// Throws FormatError: what went wrong in a template, behind kFailed.
-[[noreturn]] void fail(const std::string& what);
 
 bool equal(const Value& a, const Value& b);
 /// -1, 0 or 1; fails for values without an order.
