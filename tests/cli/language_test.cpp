@@ -81,9 +81,9 @@ TEST(Logits, AFolderWithoutAModelSaysWhatWasLookedFor) {
   folder.write("other.gguf", "");
   EXPECT_THAT(errors(), HasSubstr("weights there: other.gguf"));
   folder.write("config.json", R"({"model_type": "llama"})");
-  folder.write("pytorch_model.bin", "");
+  folder.write("pytorch_model-00001-of-00002.bin", "");
   EXPECT_THAT(errors(), AllOf(HasSubstr("has config.json, but no weights"), HasSubstr("model.safetensors.index.json"),
-                              HasSubstr("pytorch_model.bin")));
+                              HasSubstr("pytorch_model-00001-of-00002.bin")));
   folder.write("model.safetensors", "");
   EXPECT_THAT(errors(), HasSubstr("config.json: vocab_size: is missing"));
   const CommandResult text = run_command({"generate", "--model", folder.path(""), "Hi"});

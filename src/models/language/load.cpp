@@ -71,16 +71,17 @@ void check_folder(const std::string& path) {
                   others.empty() ? "none" : others));
 }
 
-// Whether a model was saved without its head, which then is not there: Qwen3-Embedding.
-bool lacks_head(const DecoderConfig& config, const io::TensorMap& tensors) {
-  if (config.tied || tensors.contains(config.names.head + ".weight")) return false;
-  const std::string& embedding = config.names.embedding;
-  return tensors.contains(embedding.substr(embedding.find('.') + 1) + ".weight");
+// Whether a decoder was saved by itself, without the head that its config speaks of: Qwen3-Embedding.
+bool lacks_head(const LanguageModel& model, const io::TensorMap& tensors) {
+  const auto* const decoder = dynamic_cast<const Decoder*>(&model);
+  if (decoder == nullptr || decoder->config().encoder || decoder->config().tied) return false;
+  const ModelNames& names = decoder->config().names;
+  if (tensors.contains(names.head + ".weight")) return false;
+  return tensors.contains(names.embedding.substr(names.embedding.find('.') + 1) + ".weight");
 }
 
-// `tensors`: what there is to load, if it is known.
 std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::string_view file, std::int64_t context,
-                                      const io::TensorMap& tensors = {}) {
+                                      bool headless = false) {
   const io::JsonFields config(document, std::string(file));
   const std::string family = config.text("model_type");
   for (const OtherFamily& other : kOthers) {
@@ -97,7 +98,7 @@ std::unique_ptr<LanguageModel> create(const nlohmann::json& document, std::strin
         fmt::format("{}: model_type: {} is no family that is supported ({})", file, in_quotes(family), known));
   }
   DecoderConfig described = row->read(config);
-  if (lacks_head(described, tensors)) described.encoder = true;
+  if (headless) described.encoder = true;
   read_classifier(config, described);
   use_context(described, context);
   return std::make_unique<Decoder>(std::move(described));
@@ -204,8 +205,9 @@ std::unique_ptr<LanguageModel> load_language_model(const std::string& path, Devi
     const std::string config = path + "/config.json";
     check_folder(path);
     const nlohmann::json document = language_config(io::parse_json(os::map_file(config)), config);
+    model = create(document, config, options.context);
     io::TensorMap tensors = load_model_folder(path);
-    model = create(document, config, options.context, tensors);
+    if (lacks_head(*model, tensors)) model = create(document, config, options.context, true);
     read_packed_weights(io::JsonFields(document, config), tensors, options.packed);
     split_rwkv7_shares(tensors);
     load_into(*model, std::move(tensors), options.packed);
