@@ -103,8 +103,6 @@ BufferRef copied(const DenseData& data, std::size_t bytes, Device from, Device t
   return uploaded(host.data(), bytes, to);
 }
 
-// A packed tensor on another device: the blocks that it looks at where it shows the whole of each, else all blocks and
-// the view of them.
 // Where they lie, or in pieces: a value may be as large as the memory that is left.
 std::uint64_t hash_of(const DenseData& data, std::size_t bytes, DType dtype, Device device) {
   if (bytes > 0 && is_host(device)) return hash_elements(dtype, {data.buffer->data() + data.offset, bytes});
@@ -129,6 +127,8 @@ std::optional<DenseData> whole_blocks(const NodeRef& node) {
   return DenseData{base.buffer, encoded_bytes(base.encoding, base.dtype, first)};
 }
 
+// A packed tensor on another device: the blocks that it looks at where it shows the whole of each, else all blocks and
+// the view of them.
 Tensor copied_blocks(const NodeRef& node, Device to) {
   const Reading reading = reading_of(node);
   const Node& base = *reading.base;

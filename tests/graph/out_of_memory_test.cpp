@@ -67,7 +67,7 @@ TEST(HostMemory, ReadingMoreThanThereIsIsAnErrorOfOurs) {
                                  {"to_vector", "1000000000000000 bytes", "f32 [250000000000000]"});
   expect_error<OutOfMemoryError>([&] { zeros({250'000'000'000'000}, {.dtype = DType::boolean}).to_vector<bool>(); },
                                  {"to_vector"});
-  expect_error<OutOfMemoryError>([&] { wide.hash(); }, {"the host has no 1000000000000000 bytes"});
+  expect_error<OutOfMemoryError>([&] { wide.hash(); }, {"1000000000000000 bytes can never be allocated"});
   expect_error<OutOfMemoryError>([&] { wide.to(Device{DeviceKind::ref, 0}); }, {"can never be allocated"});
   expect_error<OutOfMemoryError>([&] { wide.eval(); }, {"can never be allocated"});
   EXPECT_EQ((zeros({2}) + 1.0).to_vector<float>(), (std::vector<float>{1, 1}));
